@@ -105,13 +105,6 @@ list_move(struct list *to, struct list *from)
          ((item) = list_entry(item##_next, __typeof__(*(item)), member), \
          item##_next = item##_next->next, true);)
 
-/* The same with an iterator of the caller, a struct list *. */
-#define list_each(item, after, l, member)                            \
-    for ((after) = (l)->next;                                        \
-         (after) != (l) &&                                           \
-         ((item) = list_entry((after), __typeof__(*(item)), member), \
-         (after) = (after)->next, true);)
-
 /* Meets the first struct again and again, until the body has removed all. */
 #define list_until_empty(item, l, member) \
     while (((item) = list_front((l), offsetof(__typeof__(*(item)), member))))

@@ -212,15 +212,13 @@ identity_provider_free(struct identity_provider *p)
 static void
 end_tokens(struct identity_provider *p, bool is_other)
 {
-    int64_t now_us = clock_now_us();
-    struct list *after;
     struct verified *token;
 
     pthread_mutex_lock(&p->mutex);
-    list_each (token, after, &p->used, used) {
+    list_walk (token, &p->used, used) {
         if (!is_other && p->keys && jwk_set_has(p->keys, &token->key))
             continue;
-        principal_end(token->principal, now_us);
+        principal_end(token->principal, clock_now_us());
         forget(p, token);
     }
     pthread_mutex_unlock(&p->mutex);

@@ -56,9 +56,9 @@ read_header(struct jwk_claimed *claimed, const json_t *header,
     if (!claimed->alg.data)
         return problem(why, STATUS_REFUSED,
                        "the header names no algorithm (\"alg\")");
-    if (json_object_get(header, "kid") && !claimed->kid.data)
-        return problem(why, STATUS_REFUSED, "\"kid\" is no text");
-    return STATUS_OK;
+    return json_object_get(header, "kid") && !claimed->kid.data
+               ? problem(why, STATUS_REFUSED, "\"kid\" is no text")
+               : STATUS_OK;
 }
 
 /* Claims */

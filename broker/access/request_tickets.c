@@ -166,7 +166,7 @@ request_tickets_take(struct request_tickets *t, struct slice text)
     enum status rc;
 
     if (text.size != REQUEST_TICKET_SIZE - 1)
-        return tickets_take(t->local, text);
+        return tickets_find(t->local, text, true, NULL);
     pthread_rwlock_rdlock(&t->lock);
     for (int i = 0; i < N_KEYS && !is_signed; i++)
         is_signed = is_good(&t->keys[i], now_us) &&

@@ -176,9 +176,9 @@ tickets_add(struct tickets *t, struct principal *principal,
     return tickets_note(t, principal, client, slice_of(text), why);
 }
 
-static struct principal *
-find_principal(struct tickets *t, struct slice text, bool uses_up,
-               struct authority **authority)
+struct principal *
+tickets_find(struct tickets *t, struct slice text, bool uses_up,
+             struct authority **authority)
 {
     struct principal *found = NULL;
     struct ticket_entry *e;
@@ -190,23 +190,10 @@ find_principal(struct tickets *t, struct slice text, bool uses_up,
     e = find_entry(t, &digest);
     if (e)
         found = principal_ref(e->principal);
-    if (e && authority)
-        *authority = authority_ref(e->authority);
+    if (authority)
+        *authority = e ? authority_ref(e->authority) : NULL;
     if (e && uses_up)
         drop_entry(t, e);
     pthread_mutex_unlock(&t->mutex);
     return found;
-}
-
-struct principal *
-tickets_find(struct tickets *t, struct slice text, struct authority **authority)
-{
-    *authority = NULL;
-    return find_principal(t, text, false, authority);
-}
-
-struct principal *
-tickets_take(struct tickets *t, struct slice text)
-{
-    return find_principal(t, text, true, NULL);
 }

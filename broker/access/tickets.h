@@ -77,11 +77,8 @@ MUST_CHECK enum status tickets_note(struct tickets *tickets,
                                     struct client *client, struct slice text,
                                     struct problem *why);
 
-/* Returns a reference to the principal of a session, which may be over, and one
- * to the session's authority. NULL: there is no such session, or it is too old.
- */
+/* Returns a reference to the principal of a ticket or a session, which may be
+ * over, and one to the session's authority, unless `authority` is NULL. NULL:
+ * there is none, or it is too old. `uses_up`: from now on there is none. */
 struct principal *tickets_find(struct tickets *tickets, struct slice text,
-                               struct authority **authority);
-
-/* The same of a ticket or a session, which it uses up. */
-struct principal *tickets_take(struct tickets *tickets, struct slice text);
+                               bool uses_up, struct authority **authority);

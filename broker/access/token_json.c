@@ -17,10 +17,8 @@ add_patterns(struct buf *to, enum right right, const char *patterns)
 
     buf_add_format(to, ",\"%s\":[", rights_word(right));
     while (rest.size) {
-        struct slice one = slice_take(&rest, ' ');
-
         buf_add_text(to, before);
-        json_text(to, one);
+        json_text(to, slice_take(&rest, ' '));
         before = ",";
     }
     BUF_ADD(to, "]");

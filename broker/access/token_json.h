@@ -60,5 +60,4 @@ MUST_CHECK enum status token_json_read(struct slice json, token_shown_fn *fn,
 void token_json_write(struct buf *to, const struct token_terms *terms);
 
 /* The members of the JSON that these functions read and write. */
-struct json_shape;
 extern const struct json_shape token_shape, token_request_shape, tokens_shape;

@@ -77,7 +77,6 @@ enum metric_kind {
 #define METRIC_ROWS(ROW) \
     ROW(BUILD_INFO, GAUGE, VERSION, "tidings_build_info", \
         "Always 1; the label says which version this is") \
-    \
     ROW(POSTS, COUNTER, NONE, "tidings_posts_total", \
         "Posts of changes that were committed") \
     ROW(ENTRIES, COUNTER, NONE, "tidings_entries_total", \
@@ -96,7 +95,6 @@ enum metric_kind {
         "Memory that posts at work hold") \
     ROW(INGEST_LIMIT, GAUGE, NONE, "tidings_ingest_limit_bytes", \
         "Memory that posts at work may hold (--ingest-bytes)") \
-    \
     ROW(COMMIT_TIME, HISTOGRAM_SECONDS, NONE, \
         "tidings_commit_duration_seconds", \
         "Time of a transaction that keeps entries, the fsync included") \
@@ -168,7 +166,6 @@ enum metric_kind {
     ROW(CONTENT_LAG, GAUGE, NONE, "tidings_content_lag_entries", \
         "Entries of which it is not known whether their bytes are there, of " \
         "all sets that keep content") \
-    \
     ROW(FETCHES, GAUGE, NONE, "tidings_fetches", \
         "Fetches of content that are under way, or wait for a connection") \
     ROW(FETCHED, COUNTER, NONE, "tidings_fetched_total", \
@@ -179,7 +176,6 @@ enum metric_kind {
         "Fetches that failed, by reason") \
     ROW(FETCHES_GIVEN_UP, COUNTER, NONE, "tidings_fetches_given_up_total", \
         "Entries whose content is not tried to be fetched any more") \
-    \
     ROW(PUSH_LATENCY, HISTOGRAM_SECONDS, NONE, "tidings_push_latency_seconds", \
         "From the commit of entries to the handing over of the message to a " \
         "subscriber's socket, for subscribers connected at the commit") \
@@ -191,7 +187,6 @@ enum metric_kind {
         "Entries that subscribers are behind, all together") \
     ROW(LAG_MAX, GAUGE, TRANSPORT, "tidings_subscriber_lag_max_entries", \
         "Entries that the last subscriber is behind") \
-    \
     ROW(HUB_ATTEMPTS, COUNTER, NONE, "tidings_hub_attempts_total", \
         "Attempts to deliver to a callback") \
     ROW(HUB_DELIVERIES, COUNTER, NONE, "tidings_hub_deliveries_total", \
@@ -218,7 +213,6 @@ enum metric_kind {
         "that succeed at the first try") \
     ROW(HUB_LAG, GAUGE, NONE, "tidings_hub_lag_max_entries", \
         "Entries that the last subscription is behind") \
-    \
     ROW(RELAYS, GAUGE, RELAY, "tidings_relays", \
         "Relays, by state; one without its topic gets nothing") \
     ROW(RELAY_DOCUMENTS, COUNTER, NONE, "tidings_relay_documents_total", \
@@ -234,7 +228,6 @@ enum metric_kind {
         "Documents of foreign Sources that were not taken in, because the " \
         "source does not name this hub, or the fetch failed, or the document " \
         "was refused") \
-    \
     ROW(MQTT_DIRECTIONS, GAUGE, NONE, "tidings_mqtt_directions", \
         "Directions of bridges, each of which needs a connection") \
     ROW(MQTT_CONNECTED, GAUGE, NONE, "tidings_mqtt_connected", \
@@ -272,7 +265,6 @@ enum metric_kind {
         "Entries of the outbox in PostgreSQL that were posted") \
     ROW(OUTBOX_REFUSED, COUNTER, NONE, "tidings_outbox_refused_total", \
         "Batches of the outbox that the broker refused, with each try") \
-    \
     ROW(CERTIFICATE_END, GAUGE_TIME, CERTIFICATE, \
         "tidings_certificate_end_timestamp_seconds", \
         "End of the first certificate to expire of a file in use, since unix " \
@@ -298,7 +290,6 @@ enum metric_kind {
         "Bytes of bodies and WebSocket messages that were received") \
     ROW(SENT, COUNTER, NONE, "tidings_sent_bytes_total", \
         "Bytes that were given to sockets, headers included") \
-    \
     ROW(TRACEPARENTS_MALFORMED, COUNTER, NONE, \
         "tidings_traceparents_malformed_total", \
         "Values of traceparent in posts that were passed over: not of W3C " \
@@ -309,7 +300,6 @@ enum metric_kind {
         "Spans that the collector did not take") \
     ROW(SPANS_DROPPED, COUNTER, NONE, "tidings_spans_dropped_total", \
         "Spans that were dropped because too many waited for the collector") \
-    \
     ROW(ACCESS_DROPPED, COUNTER, NONE, \
         "tidings_access_log_dropped_lines_total", \
         "Lines of the access log that were dropped: its file is too slow, or " \
@@ -319,7 +309,6 @@ enum metric_kind {
     ROW(DIAGNOSTICS_SUPPRESSED, COUNTER, LEVEL, \
         "tidings_diagnostics_suppressed_total", \
         "Diagnostic lines that were left out because they repeated") \
-    \
     ROW(PROCESS_CPU, COUNTER_SECONDS, NONE, "process_cpu_seconds_total", \
         "Total user and system CPU time spent in seconds") \
     ROW(PROCESS_FDS, GAUGE, NONE, "process_open_fds", \

@@ -370,9 +370,7 @@ retry_after_us(struct slice value)
     if (at_s == DATETIME_NONE)
         return 0;
     wait_s = at_s - clock_now_us() / 1000000;
-    if (wait_s <= 0)
-        return 0;
-    return (wait_s < max_s ? wait_s : max_s) * 1000000;
+    return wait_s <= 0 ? 0 : (wait_s < max_s ? wait_s : max_s) * 1000000;
 }
 
 static void begin_on(struct call_connection *p, struct call *call);

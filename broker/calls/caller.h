@@ -61,11 +61,7 @@
 #include "proto/buf.h"
 #include "proto/http/network_address.h"
 
-struct call_connection;
 struct caller;
-struct place;
-struct sockaddr_un;
-struct client; /* broker/base/client_limits.h */
 
 /* Names and values that a call may send. */
 #define CALL_HEADERS_MAX 24

@@ -92,8 +92,6 @@ struct call_tls {
     struct list recent;     /* the same, the last used last */
 };
 
-struct connecting; /* call_connect.c */
-
 struct call_socket {
     uv_poll_t poll;
     struct call_connection *connection;

@@ -19,8 +19,6 @@
 
 #include "proto/problem.h"
 
-struct options;
-
 /* Each has up to two threads. */
 #define BRIDGES_MAX 16
 

@@ -66,12 +66,10 @@ static const struct option rows[] = {
     {"cluster-clock", "SECONDS",
      SECONDS(cluster_clock_us, SECOND / 10, 36500 * DAY), "60",
      "no posts while the clock of the PostgreSQL server is farther from that "
-     "of "
-     "this machine: its times would be kept"},
+     "of this machine: its times would be kept"},
     {"cluster-stale", "SECONDS", SECONDS(cluster_stale_us, 0, 3650 * DAY), "60",
      "not ready for reads (/readyz?for=reads) when this broker is so far "
-     "behind "
-     "its cluster, although PostgreSQL answers; 0 is never"},
+     "behind its cluster, although PostgreSQL answers; 0 is never"},
     {"cluster-from", "URL", URL(cluster_from, 500 + 1), NULL,
      "another broker of the cluster: if the journal has forgotten records that "
      "this one lacks, its start fetches the backup of that one, with the token "
@@ -581,8 +579,7 @@ write_option(const struct config *config, size_t i, struct buf *to)
         value.size = (size_t)(query - value.data);
         BUF_ADD(&value, "?...");
     }
-    BUF_ADD(to, "{\"name\":");
-    json_text(to, slice_of(o->name));
+    buf_add_format(to, "{\"name\":\"%s\"", o->name);
     json_text_member(to, "value", buf_slice(&value));
     buf_fini(&value);
     if (o->standard)
@@ -595,8 +592,8 @@ write_option(const struct config *config, size_t i, struct buf *to)
         snprintf(place, sizeof(place), "%s:%u", from->file, from->line_of[i]);
         json_text_member(to, "place", slice_of(place));
     }
-    buf_add_text(to, is_live(o, config, config) ? ",\"reload\":true}"
-                                                : ",\"reload\":false}");
+    json_flag_member(to, "reload", is_live(o, config, config));
+    BUF_ADD(to, "}");
 }
 
 const struct json_shape option_shape = {

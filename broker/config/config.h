@@ -204,7 +204,6 @@ void config_take_live(struct config *running, const struct config *next);
 
 /* Returns the row of an option ("rotate-age"), for parts that read the same
  * kind of value elsewhere: type, limits, default. NULL: there is none. */
-struct option;
 const struct option *config_option(const char *name);
 
 /* The options, and what --help and the example of a file say of their values.
@@ -244,5 +243,4 @@ void config_report_update(struct config_report *report,
 void config_report_copy(struct config_report *report, struct buf *to);
 
 /* Its members */
-struct json_shape;
 extern const struct json_shape options_shape, option_shape;

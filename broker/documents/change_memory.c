@@ -33,7 +33,7 @@ make_page(struct buf *text, const struct memory_wish *wish, struct problem *why)
     lines.piece = buf_slice(text);
     buf_init(&html, HTML_BYTES_MAX);
     rc = html_document_write(&html, &page, &lines, why);
-    lines_fini(&lines);
+    buf_fini(&lines.line);
     if (rc) {
         buf_fini(&html);
         return rc;

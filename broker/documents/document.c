@@ -111,12 +111,6 @@ lines_init(struct lines *l, struct body *body)
     buf_init(&l->line, FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
 }
 
-void
-lines_fini(struct lines *l)
-{
-    buf_fini(&l->line);
-}
-
 enum status
 lines_next(struct lines *l, struct slice *line)
 {

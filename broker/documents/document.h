@@ -20,8 +20,6 @@ enum document_form {
     DOCUMENT_HTML   /* a page for people */
 };
 
-struct web_file;
-
 /* A request for a document. */
 struct document_wish {
     struct registry *registry;
@@ -131,11 +129,11 @@ void pieces_init(struct pieces *pieces, enum document_root root,
 struct lines {
     struct body *body;  /* lent; NULL: the piece is all */
     struct slice piece; /* the unread rest of it */
-    struct buf line;    /* a line that spans several pieces */
+    struct buf line;    /* a line that spans several pieces; the caller ends
+                           it (buf_fini) */
 };
 
 void lines_init(struct lines *lines, struct body *body);
-void lines_fini(struct lines *lines);
 
 /* Returns the next line with its end, lent until the next call.
  * STATUS_NOT_FOUND: none. STATUS_IO: the body cannot be read, or ends within a

@@ -199,7 +199,7 @@ make_page(const struct document_found *found, const struct document_wish *wish,
         memcpy(document->covered_by, xml.covered_by, sizeof(xml.covered_by));
     }
     document_close(&xml);
-    lines_fini(&lines);
+    buf_fini(&lines.line);
     return rc;
 }
 

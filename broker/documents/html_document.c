@@ -329,8 +329,6 @@ read_document(struct page *p, struct lines *lines)
 static void
 write_content(struct buf *to, const struct page *p)
 {
-    uint64_t shown = p->n - p->has_more - p->first;
-
     if (p->facts.size)
         buf_add_format(to, "<dl>\n%.*s</dl>\n",
                        SLICE_ARG(buf_slice(&p->facts)));
@@ -348,7 +346,7 @@ write_content(struct buf *to, const struct page *p)
     BUF_ADD(to, "</tbody></table>\n");
     if (p->has_more || p->first)
         buf_add_format(to, "<p>Entries %" PRIu64 " to %" PRIu64 ".</p>\n",
-                       p->first + 1, p->first + shown);
+                       p->first + 1, p->n - p->has_more);
 }
 
 /* Writes the address of another page. Of the part before, only the first page

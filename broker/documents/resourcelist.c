@@ -95,7 +95,7 @@ plain_free(struct body *body)
     struct plain *p = (struct plain *)(void *)body;
 
     p->xml->free(p->xml);
-    lines_fini(&p->lines);
+    buf_fini(&p->lines.line);
     buf_fini(&p->text);
     free(p);
 }

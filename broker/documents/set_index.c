@@ -211,12 +211,11 @@ changelist_current_open(const struct document_wish *wish,
     struct link_text archive = set_link(wish->set, LINK_CHANGELIST_ARCHIVE);
     uint64_t closed = registry_config(wish->registry)->index_lists;
     uint64_t oldest = wish->head.first_list;
-    bool has_archive = wish->head.list > oldest;
     struct listing_wish index = {
         .document = wish,
         .root = DOCUMENT_SITEMAPINDEX,
         .capability = CAP_CHANGELIST,
-        .archives = has_archive ? archive.text : NULL,
+        .archives = wish->head.list > oldest ? archive.text : NULL,
         .first = wish->head.list > closed + oldest ? wish->head.list - closed
                                                    : oldest,
         .last = wish->head.list,

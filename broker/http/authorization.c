@@ -54,43 +54,44 @@ bearer_of_upgrade(struct request *rq)
     return (struct slice){NULL, 0};
 }
 
-bool
-authorization_is_sent(struct request *rq, struct slice *text)
+enum authorization_sent
+authorization_sent(struct request *rq, struct slice *text)
 {
-    if (request_header(rq, "authorization", text))
-        return true;
+    if (request_header(rq, "authorization", text)) {
+        /* "Bearer TOKEN"; another scheme has no token */
+        struct slice scheme = slice_take(text, ' ');
+
+        *text =
+            slice_is_word(scheme, "bearer") ? slice_trimmed(*text) : SLICE("");
+        return SENT_TOKEN;
+    }
     *text = bearer_of_upgrade(rq);
-    return text->size ||
-           (rq->method == METHOD_GET && request_parameter(rq, "ticket", text));
+    return text->size ? SENT_TOKEN
+           : rq->method == METHOD_GET && request_parameter(rq, "ticket", text)
+               ? SENT_TICKET
+               : SENT_NOTHING;
 }
 
 struct principal *
 authorization_find(struct http *http, struct request *rq)
 {
     int64_t now_us = clock_now_us();
-    struct slice value, bearer, scheme;
+    struct slice text;
+    enum authorization_sent sent = authorization_sent(rq, &text);
     struct principal *found;
-    bool has_header;
 
-    if (tokens_are_open(http->tokens) || !authorization_is_sent(rq, &value))
+    if (tokens_are_open(http->tokens) || sent == SENT_NOTHING)
         return find_without_token(http, rq, now_us);
-    bearer = bearer_of_upgrade(rq);
-    has_header = request_header(rq, "authorization", &value);
-    if (has_header) { /* "Bearer TOKEN"; another scheme has no token */
-        scheme = slice_take(&value, ' ');
-        bearer =
-            slice_is_word(scheme, "bearer") ? slice_trimmed(value) : SLICE("");
-    }
-    if (!has_header && !bearer.size) {
-        found = request_tickets_take(http->tickets, value);
+    if (sent == SENT_TICKET) {
+        found = request_tickets_take(http->tickets, text);
         if (found && principal_is_over(found, now_us)) {
             principal_unref(found);
             found = NULL;
         }
-    } else if (jwt_is_like(bearer)) {
-        found = identity_provider_find(http->provider, bearer, now_us);
+    } else if (jwt_is_like(text)) {
+        found = identity_provider_find(http->provider, text, now_us);
     } else {
-        found = tokens_find(http->tokens, bearer, now_us);
+        found = tokens_find(http->tokens, text, now_us);
     }
     /* RFC 6750 section 3. No error code: whether a token was sent, is unknown
      * or has expired is nobody's business. */

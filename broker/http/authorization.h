@@ -23,8 +23,10 @@
 #include "broker/http/http.h"
 #include "broker/http/routes.h"
 
-/* True if the request has a token or a ticket, good or bad; *text is lent. */
-bool authorization_is_sent(struct request *rq, struct slice *text);
+/* What the request has, good or bad; *text is lent. During on_request. */
+enum authorization_sent { SENT_NOTHING, SENT_TOKEN, SENT_TICKET };
+enum authorization_sent authorization_sent(struct request *rq,
+                                           struct slice *text);
 
 /* Returns a reference to the principal of the request; NULL: it was answered
  * 401. During on_request. */
@@ -32,7 +34,6 @@ struct principal *authorization_find(struct http *http, struct request *rq);
 
 /* True if a request without a token may read the set, so that a shared cache
  * may keep its documents. */
-struct set;
 bool authorization_everyone_reads(struct http *http, const struct set *set);
 
 /* Checks the right that was found, for the name in the path. False: it was

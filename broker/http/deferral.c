@@ -199,7 +199,7 @@ proceed(struct deferral *d)
     } else if (next == DEFERRAL_BEGINS) {
         deferral_begin(d, d->rq);
     } else if (next == DEFERRAL_READS) {
-        deferral_resume(d);
+        request_resume(d->rq);
     } else {
         d->is_last = next == DEFERRAL_ENDS;
         give_job(d);
@@ -280,20 +280,6 @@ static void
 on_broken(struct request *rq, enum status rc, const struct problem *why)
 {
     refuse(rq->user, rc, why);
-}
-
-void
-deferral_pause(struct deferral *d)
-{
-    if (d->rq)
-        request_pause(d->rq);
-}
-
-void
-deferral_resume(struct deferral *d)
-{
-    if (d->rq)
-        request_resume(d->rq);
 }
 
 enum status

@@ -119,10 +119,6 @@ MUST_CHECK enum status deferral_receive(struct deferral *d,
                                         const struct route_call *call,
                                         enum status rc);
 
-/* Stops reading the body, until deferral_resume or DEFERRAL_READS. */
-void deferral_pause(struct deferral *d);
-void deferral_resume(struct deferral *d);
-
 /* Begins the act: the handler of a request without a body calls it. */
 void deferral_begin(struct deferral *d, struct request *rq);
 

@@ -34,16 +34,14 @@ answer_closed(struct deferral *d, struct request *rq)
     struct buf text;
 
     buf_init(&text, 4096);
-    BUF_ADD(&text, "{\"set\":");
-    json_text(&text, slice_of(c->set->name));
-    if (c->post.ended == 0) {
-        BUF_ADD(&text, ",\"closed\":null}\n");
+    buf_add_format(&text, "{\"set\":\"%s\"", c->set->name);
+    if (c->post.ended) {
+        json_number_member(&text, "closed", c->post.ended);
+        json_text_member(&text, "list", link_slice(&list));
     } else {
-        buf_add_format(&text,
-                       ",\"closed\":%" PRIu64 ",\"list\":", c->post.ended);
-        json_text(&text, link_slice(&list));
-        BUF_ADD(&text, "}\n");
+        BUF_ADD(&text, ",\"closed\":null");
     }
+    BUF_ADD(&text, "}\n");
     answers_buf(rq, 200, "application/json", NULL, &text);
 }
 
@@ -122,8 +120,7 @@ answer_build(struct deferral *d, struct request *rq)
         return;
     }
     buf_init(&text, 8192);
-    BUF_ADD(&text, "{\"set\":");
-    json_text(&text, slice_of(set->name));
+    buf_add_format(&text, "{\"set\":\"%s\"", set->name);
     if (is_ready) {
         position_write(position, b->epoch, g->seq);
         buf_add_format(&text,

@@ -49,7 +49,7 @@ read_key(struct request *rq, const struct principal *principal, struct key *key,
 
     key->size = 0;
     if (request_header(rq, "idempotency-key", &value))
-        rc = key_read(value, key, why);
+        rc = key_read(value, key, why); /* which clears the owner */
     snprintf(key->owner, sizeof(key->owner), "%s", principal->name);
     return rc;
 }
@@ -183,9 +183,7 @@ answer_posted(struct deferral *d, struct request *rq)
 static void
 on_committed(struct ingest *ingest, void *user)
 {
-    const struct post *post = &ingest->post;
-
-    deferral_end(user, post->status, &post->why);
+    deferral_end(user, ingest->post.status, &ingest->post.why);
 }
 
 /* Alone */
@@ -208,7 +206,7 @@ choose_next(struct deferral *d, struct problem *why)
     (void)why;
     if (!gunzip_is_behind(posting_of(d)->ingest->decoding.gunzip))
         return d->is_whole ? DEFERRAL_BEGINS : DEFERRAL_READS;
-    deferral_pause(d);
+    request_pause(d->rq);
     return DEFERRAL_STEPS;
 }
 
@@ -307,7 +305,7 @@ keep_bytes(struct deferral *d, struct slice bytes, struct problem *why)
 {
     buf_add_slice(&d->body, bytes);
     if (d->is_out && d->body.size >= BLOCK_BYTES)
-        deferral_pause(d);
+        request_pause(d->rq);
     return d->body.failed ? problem_memory(why) : STATUS_OK;
 }
 
@@ -323,7 +321,7 @@ choose_block(struct deferral *d, struct problem *why)
     buf_clear(&empty);
     p->block = d->body;
     d->body = empty;
-    deferral_resume(d);
+    request_resume(d->rq);
     return d->is_whole ? DEFERRAL_ENDS : DEFERRAL_STEPS;
 }
 

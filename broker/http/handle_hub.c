@@ -198,11 +198,11 @@ handle_hub_form(const struct route_call *call)
 static enum status
 read_notification(struct hub_request *h, struct problem *why)
 {
-    if (h->deferral.body.size == 0)
-        return problem(why, STATUS_MALFORMED,
-                       "the body is empty: a notification is the "
-                       "document itself");
-    return take_body(h, why);
+    return h->deferral.body.size
+               ? take_body(h, why)
+               : problem(why, STATUS_MALFORMED,
+                         "the body is empty: a notification is the document "
+                         "itself");
 }
 
 enum status

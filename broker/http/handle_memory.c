@@ -42,8 +42,6 @@ struct reading {
 static const char *const memory_types[] = {"application/json",
                                            "application/xml", "text/xml"};
 
-#define N_TYPES N_ELEMENTS(memory_types)
-
 static void read_or_wait(struct request *rq, struct reading *r);
 
 /* Names the positions to continue at. */
@@ -200,19 +198,6 @@ read_done(struct job *job)
     reading_free(r);
 }
 
-/* Chooses the form; answers 406 and returns false if there is none. */
-static bool
-choose_form(struct request *rq, struct reading *r)
-{
-    int chosen = answers_choose_face(rq, memory_types, N_TYPES);
-
-    r->wish.is_page = chosen == FACE_PAGE;
-    if (chosen >= 0)
-        r->type = memory_types[chosen];
-    r->wish.form = chosen == 0 ? MESSAGE_JSON : MESSAGE_XML;
-    return chosen != FACE_NONE;
-}
-
 /* Reads the query; without a position the page begins with the first retained
  * entry. Refuses a wait that is too long: if it were cut silently, the client
  * would blame its own time-out, or the broker. */
@@ -264,17 +249,22 @@ read_or_wait(struct request *rq, struct reading *r)
 enum status
 handle_memory_get(const struct route_call *call)
 {
-    struct reading *r = memory_new(1, sizeof(*r));
+    int face =
+        answers_choose_face(call->rq, memory_types, N_ELEMENTS(memory_types));
+    struct reading *r;
     enum status rc;
 
+    if (face == FACE_NONE)
+        return STATUS_OK;
+    r = memory_new(1, sizeof(*r));
     r->http = call->http;
     r->principal = principal_ref(call->principal);
     r->wish.set = call->set;
     r->head = call->head;
-    if (!choose_form(call->rq, r)) {
-        reading_free(r);
-        return STATUS_OK;
-    }
+    r->wish.is_page = face == FACE_PAGE;
+    if (face >= 0)
+        r->type = memory_types[face];
+    r->wish.form = face == 0 ? MESSAGE_JSON : MESSAGE_XML;
     rc = read_wish(call->rq, r, call->why);
     if (rc == STATUS_GONE) {
         r->status = rc;

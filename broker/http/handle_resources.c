@@ -107,15 +107,13 @@ add_counts(struct buf *to, const char *set, const struct upload_outcome *o)
 
     if (o->epoch[0])
         position_write(position, o->epoch, o->last ? o->last : o->head);
-    BUF_ADD(to, "\"set\":");
-    json_text(to, slice_of(set));
     buf_add_format(to,
-                   ",\"created\":%" PRIu64 ",\"updated\":%" PRIu64
+                   "\"set\":\"%s\",\"created\":%" PRIu64 ",\"updated\":%" PRIu64
                    ",\"deleted\":%" PRIu64 ",\"unchanged\":%" PRIu64
                    ",\"newer\":%" PRIu64 ",\"held_back\":%" PRIu64
                    ",\"resources\":%" PRIu64,
-                   c->created, c->updated, c->deleted, c->unchanged, c->newer,
-                   c->held_back, o->resources);
+                   set, c->created, c->updated, c->deleted, c->unchanged,
+                   c->newer, c->held_back, o->resources);
     if (o->last)
         buf_add_format(to, ",\"first\":%" PRIu64 ",\"last\":%" PRIu64, o->first,
                        o->last);
@@ -279,7 +277,7 @@ choose_next(struct deferral *d, struct problem *why)
 
     if (p->block.bytes.size >= BLOCK_BYTES ||
         gunzip_is_behind(p->decoding.gunzip)) {
-        deferral_pause(d);
+        request_pause(d->rq);
         return DEFERRAL_STEPS;
     }
     return !d->is_whole                      ? DEFERRAL_READS

@@ -534,9 +534,7 @@ handle_set_rate_get(const struct route_call *call)
 
     rates_read(call->http->registry->rates, call->set, &rate);
     buf_init(&text, RATE_TEXT_MAX);
-    BUF_ADD(&text, "{\"set\":");
-    json_text(&text, call->name);
-    BUF_ADD(&text, ",");
+    buf_add_format(&text, "{\"set\":\"%s\",", call->set->name);
     rates_write(&text, &rate);
     BUF_ADD(&text, ",\"readers\":{");
     for (size_t i = 0; i < TRANSPORTS; i++) {

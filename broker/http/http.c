@@ -45,7 +45,8 @@ may_come_from(const struct http *http, struct request *rq, struct slice origin)
         http->origins ? origins_judge(http->origins, origin) : CORS_FOREIGN;
     /* Pages that may only read do so without a token. */
     return verdict == CORS_ALLOWED ||
-           (verdict == CORS_READER && !authorization_is_sent(rq, &value) &&
+           (verdict == CORS_READER &&
+            authorization_sent(rq, &value) == SENT_NOTHING &&
             (method == METHOD_GET || method == METHOD_HEAD ||
              method == METHOD_OPTIONS));
 }

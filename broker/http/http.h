@@ -16,12 +16,6 @@
 #include "broker/push/subscribers.h"
 #include "broker/sets/registry.h"
 
-struct backup_offer;
-struct config_report;
-struct origins;
-struct request_tickets;
-struct tickets;
-
 /* Room for the text of a port. */
 #define OWN_PORT_SIZE 8
 

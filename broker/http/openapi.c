@@ -38,13 +38,6 @@ write_reference(struct buf *to, const char *in, struct slice name,
     *between = ",";
 }
 
-/* Takes the next of the words "a, b" off the front. */
-static struct slice
-take_word(struct slice *words)
-{
-    return slice_trimmed(slice_take(words, ','));
-}
-
 static void
 write_references(struct buf *to, const struct route *route, const char *path)
 {
@@ -58,9 +51,10 @@ write_references(struct buf *to, const struct route *route, const char *path)
                         (struct slice){hole + 1, strcspn(hole + 1, "}")},
                         &between);
     while (query.size > 0)
-        write_reference(to, "query", take_word(&query), &between);
+        write_reference(to, "query", slice_trimmed(slice_take(&query, ',')),
+                        &between);
     while (head.size > 0) {
-        struct slice name = take_word(&head);
+        struct slice name = slice_trimmed(slice_take(&head, ','));
 
         if (!slice_is(name, "Accept"))
             write_reference(to, "header", name, &between);
@@ -78,18 +72,6 @@ has_members(struct slice type)
            slice_is(type, "application/x-www-form-urlencoded");
 }
 
-/* The schema of a content of that type, where others have `schema`, or NULL. */
-static const char *
-schema_of(struct slice type, const char *schema)
-{
-    if (!has_members(type))
-        return NULL;
-    if (!event_read_is_structured(type))
-        return schema;
-    return slice_starts(type, "application/cloudevents-batch") ? "Events"
-                                                               : "Event";
-}
-
 /* Members of "content": the media types of "a, b". `all` may be NULL. Beside a
  * content without a schema a generator has no use for the others. */
 static void
@@ -97,8 +79,12 @@ write_types(struct buf *to, struct slice types, const char *all,
             const char **between)
 {
     while (types.size > 0) {
-        struct slice type = take_word(&types);
-        const char *schema = schema_of(type, all);
+        struct slice type = slice_trimmed(slice_take(&types, ','));
+        const char *schema =
+            !has_members(type)                                    ? NULL
+            : !event_read_is_structured(type)                     ? all
+            : slice_starts(type, "application/cloudevents-batch") ? "Events"
+                                                                  : "Event";
 
         buf_add_format(to, "%s\"%.*s\":{", *between, SLICE_ARG(type));
         if (schema)
@@ -312,31 +298,21 @@ static void
 write_paths(struct buf *to)
 {
     struct document_found row;
-    const char *path, *between;
+    const char *path = "";
 
     BUF_ADD(to, "\"paths\":{");
-    for (size_t first = 0; first < route_table_size; first++) {
-        bool is_first = true;
+    for (size_t i = 0; i < route_table_size; i++) {
+        const struct route *route = &route_table[i];
 
-        path = route_table[first].path;
-        for (size_t i = 0; i < first; i++)
-            is_first &= strcmp(route_table[i].path, path) != 0;
-        if (!is_first)
-            continue;
-        between = "";
-        buf_add_format(to, "%s\n \"%s\":{", first ? "," : "", path);
-        for (size_t i = first; i < route_table_size; i++) {
-            const struct route *route = &route_table[i];
-
-            if (strcmp(route->path, path) != 0)
-                continue;
-            buf_add_text(to, between);
-            write_methods(to, (struct operation){route, path, NULL,
-                                                 route->rights, false});
-            between = ",";
-        }
-        BUF_ADD(to, "}");
+        if (!strcmp(route->path, path)) /* those of a path are neighbours */
+            BUF_ADD(to, ",");
+        else
+            buf_add_format(to, "%s\n \"%s\":{", i ? "}," : "", route->path);
+        path = route->path;
+        write_methods(
+            to, (struct operation){route, path, NULL, route->rights, false});
     }
+    BUF_ADD(to, "}");
     for (size_t i = 0; (path = documents_row(i, &row)); i++) {
         buf_add_format(to, ",\n \"%s\":{", path);
         write_methods(to,

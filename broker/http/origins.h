@@ -84,6 +84,5 @@ void origins_mark(struct request *rq, const struct origins *origins,
 
 /* Adds those of a preflight's answer to `r`. `allow`: the methods of the
  * path. */
-struct response;
 void origins_preflight(struct request *rq, struct response *r,
                        const struct origins *origins, const char *allow);

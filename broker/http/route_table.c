@@ -510,9 +510,9 @@ _Static_assert(REQUEST_TARGET_MAX == 8192 && REQUEST_FIELD_MAX == 8192 &&
 unsigned
 route_document_rights(const struct document_found *document)
 {
-    if (document->is_public)
-        return 0;
-    return document->has_set ? RIGHT_SUBSCRIBE : RIGHTS_OF_SETS;
+    return document->is_public ? 0
+           : document->has_set ? RIGHT_SUBSCRIBE
+                               : RIGHTS_OF_SETS;
 }
 
 const char *

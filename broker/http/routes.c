@@ -132,7 +132,8 @@ refuse_type(struct request *rq, const struct route *route)
 {
     const struct route_body *body = route->bodies;
     struct slice type = media_type_of(rq);
-    bool has_two = body[1].types != NULL;
+    const char *more = body[1].types ? body[1].types : "";
+    const char *between = *more ? ", " : "";
     char first = request_body_first(rq);
     struct problem why = {""};
     struct response r;
@@ -146,7 +147,7 @@ refuse_type(struct request *rq, const struct route *route)
     if (!advice.size)
         add_advice(&advice, body[0].types, "", '\0', "");
     problem_set(&why, "the body is read as %s%s%s, %s%s%s%.*s", body[0].types,
-                has_two ? ", " : "", has_two ? body[1].types : "",
+                between, more,
                 type.size ? "not as \"" : "and has no Content-Type",
                 problem_quote(type).text, type.size ? "\"" : "",
                 SLICE_ARG(buf_slice(&advice)));
@@ -154,22 +155,14 @@ refuse_type(struct request *rq, const struct route *route)
     answers_count(route->rejected, 415);
     response_init(&r, 415, NULL);
     /* RFC 9110 section 15.5.16, RFC 5789 section 3.1 */
-    response_header(
-        &r, route->method == METHOD_PATCH ? "Accept-Patch" : "Accept", "%s%s%s",
-        body[0].types, has_two ? ", " : "", has_two ? body[1].types : "");
+    response_header(&r,
+                    route->method == METHOD_PATCH ? "Accept-Patch" : "Accept",
+                    "%s%s%s", body[0].types, between, more);
     response_answer_problem(rq, &r, &why, NULL);
 }
 
-/* RFC 9110 section 8.4.1.3: "x-gzip" is "gzip". */
-static bool
-reads_coding(const struct route_body *body, struct slice coding)
-{
-    return slice_is_word(coding, "identity") ||
-           (body->coding && (slice_is_word(coding, body->coding) ||
-                             slice_is_word(coding, "x-gzip")));
-}
-
-/* Returns false after an answer. */
+/* Returns false after an answer. The coding "x-gzip" is "gzip" (RFC 9110
+ * section 8.4.1.3). */
 static bool
 check_body(struct request *rq, const struct route *route,
            const struct route_body *body, uint64_t max)
@@ -183,7 +176,9 @@ check_body(struct request *rq, const struct route *route,
                           "(Content-Length)");
         refuse_request(rq, route, 411, &why, NULL);
     } else if (body->types && request_header(rq, "content-encoding", &coding) &&
-               !reads_coding(body, coding)) {
+               !slice_is_word(coding, "identity") &&
+               !(body->coding && (slice_is_word(coding, body->coding) ||
+                                  slice_is_word(coding, "x-gzip")))) {
         problem_set(&why, "the body is read %s, not in \"%s\"",
                     body->coding
                         ? "as it is, or in gzip (-H 'Content-Encoding: gzip')"
@@ -211,7 +206,6 @@ check_broker(struct http *http, struct request *rq, const struct route *route)
 {
     const struct config *config = registry_config(http->registry);
     struct problem why = {""};
-    unsigned refusal = 0;
 
     if (config->cluster_read_only && route->method != METHOD_GET &&
         route->of != OF_NOTHING) {
@@ -220,13 +214,11 @@ check_broker(struct http *http, struct request *rq, const struct route *route)
          * repeats its post must not repeat it here. (/readyz keeps a balancer
          * from sending posts.) The hub refuses what goes there. */
         problem_set(&why, CLUSTER_READ_ONLY);
-        refusal = 403;
-    } else if (route->is_publisher && answers_may_publish(http, &why)) {
-        refusal = 403;
+    } else if (!route->is_publisher || !answers_may_publish(http, &why)) {
+        return true;
     }
-    if (refusal)
-        refuse_request(rq, route, refusal, &why, NULL);
-    return !refusal;
+    refuse_request(rq, route, 403, &why, NULL);
+    return false;
 }
 
 /* Checks what the path names as the row requires. Returns false after an
@@ -237,7 +229,6 @@ check_name(struct route_call *call, const struct route *route)
     const struct principal *principal = call->principal;
     struct http *http = call->http;
     struct request *rq = call->rq;
-    const char *what = route->of == OF_RELAY ? "relay" : "set";
     struct problem why = {""};
     const struct set *set;
     bool may_make;
@@ -249,7 +240,7 @@ check_name(struct route_call *call, const struct route *route)
                                      route->rights, &call->head);
         return call->set != NULL;
     }
-    if (name_check(what, call->name, &why)) {
+    if (name_check(route->of == OF_RELAY ? "relay" : "set", call->name, &why)) {
         refuse_request(rq, route, 404, &why, NULL);
         return false;
     }

@@ -9,9 +9,6 @@
 #include "broker/http/http.h"
 #include "broker/net/request.h"
 
-struct principal;
-struct route;
-
 /* A post with fields that begin so is a CloudEvent in binary mode; those that
  * CloudEvents names. */
 #define EVENT_PREFIX "ce-"

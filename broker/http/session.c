@@ -89,7 +89,7 @@ session_find(struct http *http, struct request *rq)
 
     if (!find_cookie(http, rq, &text) || !is_own_request(http, rq))
         return NULL;
-    found = tickets_find(http->sessions, text, &authority);
+    found = tickets_find(http->sessions, text, false, &authority);
     if (found && authority_is_over(authority, now_us)) {
         authority_unref(authority);
         principal_unref(found);
@@ -108,7 +108,7 @@ session_end(struct http *http, struct request *rq)
     struct slice text;
 
     if (find_cookie(http, rq, &text) && is_own_request(http, rq))
-        principal_unref(tickets_take(http->sessions, text));
+        principal_unref(tickets_find(http->sessions, text, true, NULL));
 }
 
 void

@@ -89,12 +89,11 @@ static void
 check_reached(struct mqtt *mqtt, short events)
 {
     int error = 0;
-    socklen_t size = sizeof(error);
 
     if (!events)
         return;
     if (getsockopt(mosquitto_socket(mqtt->client), SOL_SOCKET, SO_ERROR, &error,
-                   &size))
+                   &(socklen_t){sizeof(error)}))
         error = errno;
     /* A connection that was made and then reset may have data with the
      * reason. */

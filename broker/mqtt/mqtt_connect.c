@@ -43,14 +43,12 @@ read_password(struct password *to, const char *path, struct problem *why)
     if (!fgets(to->text, sizeof(to->text), file) && ferror(file)) {
         problem_errno(why, "cannot read the password file", path);
         rc = STATUS_INVALID;
-        goto out;
     }
     size = strcspn(to->text, "\r\n");
     to->text[size] = '\0';
-    if (size > PASSWORD_MAX)
+    if (!rc && size > PASSWORD_MAX)
         rc = problem(why, STATUS_INVALID, "%s: a password has at most %d bytes",
                      path, PASSWORD_MAX);
-out:
     fclose(file);
     return rc;
 }

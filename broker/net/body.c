@@ -172,9 +172,7 @@ file_next_in_file(struct body *body, bool may_block, struct file_part *piece)
 static void
 file_seek(struct body *body, uint64_t first)
 {
-    struct file_body *f = (struct file_body *)body;
-
-    f->at = first;
+    ((struct file_body *)body)->at = first;
 }
 
 static void

@@ -156,7 +156,7 @@ connection_enter(struct connection *c, const struct phase *phase,
     c->phase = phase;
     c->deadline_us = deadline_us;
     c->is_spared = false;
-    connection_excuse(c);
+    c->measured_us = 0;
     connection_set_busy(c, phase->is_busy);
 }
 
@@ -167,12 +167,6 @@ connection_restart(struct connection *c)
     connection_set_authority(c, NULL);
     connection_enter(c, c->service->first_phase, clock_steady_us() + IDLE_US);
     connection_read_on(c);
-}
-
-void
-connection_excuse(struct connection *c)
-{
-    c->measured_us = 0;
 }
 
 static bool
@@ -239,7 +233,7 @@ static void
 watch_room(struct connection *c)
 {
     if (!c->socket.is_writing && c->phase->is_untimed) {
-        connection_excuse(c);
+        c->measured_us = 0;
         list_put(&c->service->timed, &c->node);
     }
     socket_set_writing(&c->socket, true);
@@ -484,21 +478,16 @@ find_displaceable(struct service *s)
     return found;
 }
 
-static void
-displace_idle(struct connection *c)
-{
-    metrics_add(METRIC_DISPLACED, 1);
-    connection_kill(c);
-}
-
 bool
 connection_displace(struct service *s)
 {
     struct connection *c = find_displaceable(s);
 
-    if (c)
-        displace_idle(c);
-    return c != NULL;
+    if (!c)
+        return false;
+    metrics_add(METRIC_DISPLACED, 1);
+    connection_kill(c);
+    return true;
 }
 
 /* Makes `*fd` a descriptor that connections may have, if need be that of a
@@ -522,7 +511,8 @@ find_descriptor(struct connection *c, int *fd)
         if (client_held(other->client, CLIENT_CONNECTIONS) <
             client_held(c->client, CLIENT_CONNECTIONS))
             return STATUS_LIMITED;
-        displace_idle(other);
+        metrics_add(METRIC_DISPLACED, 1);
+        connection_kill(other);
         low = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
         if (low < 0)
             continue;

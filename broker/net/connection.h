@@ -55,10 +55,6 @@
 #include "broker/net/socket.h"
 #include "proto/http/request_head.h"
 
-struct request;
-struct service;
-struct stream;
-
 /* The longest silence of a kept connection between two requests. */
 #define IDLE_US 75000000
 
@@ -71,8 +67,6 @@ struct stream;
 /* The time for the answer to a farewell (WebSocket close), or for the client to
  * take the end of a long answer. */
 #define FAREWELL_US 5000000
-
-struct connection;
 
 /* What a connection does in one phase. */
 struct phase {
@@ -131,7 +125,8 @@ struct connection {
     unsigned counted;            /* as which of enum client_kind, as bits */
     bool is_widened;             /* see connection_widen */
     int64_t deadline_us;
-    int64_t measured_us; /* when `moved` was noted; 0: begin again */
+    int64_t measured_us; /* when `moved` was noted; 0: begin again, as after
+                            the broker itself held up the bytes */
     uint64_t moved;      /* bytes of the body, or that the client has
                             taken */
     uint64_t received;   /* bytes of bodies and of frames */
@@ -198,10 +193,6 @@ void connection_restart(struct connection *c);
 
 /* True if the connection was closed, or is about to be. */
 bool connection_is_gone(const struct connection *c);
-
-/* Gives the client all its time again, because the broker itself held up the
- * bytes. */
-void connection_excuse(struct connection *c);
 
 /* Sets whether the end of the server waits for it. */
 void connection_set_busy(struct connection *c, bool is_busy);

@@ -6,9 +6,6 @@
 
 #include "broker/net/service.h"
 
-struct phase;
-struct stream_terms;
-
 /* exchange.c */
 
 /* The first phase of a connection: it waits for the head of a request. */

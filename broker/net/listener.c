@@ -83,7 +83,6 @@ try_port(struct lookup_answer *a, unsigned *port)
     a->n = 0;
     for (unsigned i = 0; i < n && !error; i++) {
         struct lookup_answer one = {.n = n, .addresses = {a->addresses[i]}};
-        socklen_t size = sizeof(one.addresses[0]);
 
         *lookup_port(&one.addresses[0]) = htons((uint16_t)*port);
         fds[a->n] = bound_socket(&one, 0, false);
@@ -96,7 +95,8 @@ try_port(struct lookup_answer *a, unsigned *port)
             error = errno;
             break;
         }
-        getsockname(fds[a->n], &one.addresses[0].any, &size);
+        getsockname(fds[a->n], &one.addresses[0].any,
+                    &(socklen_t){sizeof(one.addresses[0])});
         *port = ntohs(*lookup_port(&one.addresses[0]));
         a->addresses[a->n++] = one.addresses[0];
     }
@@ -322,9 +322,9 @@ accept_some(uv_poll_t *poll, int status, int events)
     if (atomic_load(&service->server->is_stopping))
         return;
     for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
-        socklen_t size = sizeof(peer);
-        int fd = accept4(listener->fd, (struct sockaddr *)&peer, &size,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd =
+            accept4(listener->fd, (struct sockaddr *)&peer,
+                    &(socklen_t){sizeof(peer)}, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
                        errno == ENOMEM)) {

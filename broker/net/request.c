@@ -347,21 +347,20 @@ request_may_answer(const struct request *rq, unsigned status)
 void
 request_pause(struct request *rq)
 {
-    rq->in.is_paused = rq->in.is_wanted;
+    if (rq)
+        rq->in.is_paused = rq->in.is_wanted;
 }
 
 void
 request_resume(struct request *rq)
 {
-    struct connection *c = rq->connection;
-
-    if (!rq->in.is_paused)
+    if (!rq || !rq->in.is_paused)
         return;
     rq->in.is_paused = false;
-    if (!c)
+    if (!rq->connection)
         return;
-    connection_excuse(c);
-    connection_read_on(c);
+    rq->connection->measured_us = 0;
+    connection_read_on(rq->connection);
 }
 
 const char *
@@ -390,10 +389,9 @@ request_certificate(const struct request *rq,
 struct client *
 request_client(const struct request *rq)
 {
-    if (!rq->connection)
-        return NULL;
-    return rq->connection->owner ? rq->connection->owner
-                                 : rq->connection->client;
+    const struct connection *c = rq->connection;
+
+    return !c ? NULL : c->owner ? c->owner : c->client;
 }
 
 void

@@ -32,11 +32,7 @@
 #include "broker/net/server.h"
 #include "proto/http/chunked.h"
 
-struct client;
-struct connection;
-struct request_head;
 struct response;
-struct stream;
 
 enum method {
     METHOD_GET,
@@ -268,7 +264,7 @@ void request_receive(struct request *rq,
 /* Reads no more of the body until request_resume, because its receiver is
  * slower. Within on_data of its last bytes on_end still comes. The time does
  * not count towards the body's deadline. Within on_data, or later. May be
- * repeated; does nothing after the whole body. */
+ * repeated; does nothing after the whole body. NULL is allowed. */
 void request_pause(struct request *rq);
 void request_resume(struct request *rq);
 

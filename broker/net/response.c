@@ -225,7 +225,7 @@ work_done(struct job *job)
         request_free(rq);
         return;
     }
-    connection_excuse(c);
+    c->measured_us = 0;
     response_send(c);
 }
 

@@ -322,7 +322,6 @@ server_check(const struct server_options *options, struct problem *why)
     rlim_t least = FILES_LEAST + FILES_OF_THREAD * options->threads;
     struct lookup_answer addresses;
     struct rlimit files;
-    unsigned port = options->port;
 
     if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < least)
         return problem(why, STATUS_IO,
@@ -330,7 +329,8 @@ server_check(const struct server_options *options, struct problem *why)
                        "ulimit -n",
                        (unsigned long long)files.rlim_cur,
                        (unsigned long long)least);
-    return addresses_find(&addresses, options->host, &port, why);
+    return addresses_find(&addresses, options->host, &(unsigned){options->port},
+                          why);
 }
 
 void

@@ -15,9 +15,6 @@
 
 struct buf;
 
-struct clients;
-struct networks;
-struct thread;
 struct server;
 struct service; /* one service thread */
 struct request;

@@ -62,9 +62,6 @@ struct listeners {
                             socket */
 };
 
-struct phase;
-struct tls;
-
 /* The target of a ticket: a slot in the service's table, and the number of its
  * use. */
 struct slot {

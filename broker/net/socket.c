@@ -158,10 +158,8 @@ socket_read(struct socket *s, void *to, size_t size)
     rc = SSL_read(s->ssl, to, size < INT32_MAX ? (int)size : INT32_MAX);
     if (rc <= 0)
         return tls_result(s, rc, &s->read_on);
-    if (s->read_on != UV_READABLE) {
-        s->read_on = UV_READABLE;
-        watch_socket(s);
-    }
+    s->read_on = UV_READABLE;
+    watch_socket(s);
     return rc;
 }
 
@@ -183,10 +181,8 @@ tls_write(struct socket *s, const char *data, size_t size)
             return (ssize_t)sent;
         sent += (size_t)rc;
     }
-    if (s->write_on != UV_WRITABLE) {
-        s->write_on = UV_WRITABLE;
-        watch_socket(s);
-    }
+    s->write_on = UV_WRITABLE;
+    watch_socket(s);
     return (ssize_t)sent;
 }
 

@@ -31,10 +31,7 @@
 
 #include "proto/problem.h"
 
-struct identity;
 struct socket;
-struct ssl_st;
-struct stack_st_X509;
 struct tls;
 
 /* The socket has room to write, or something to read: bytes, their end, or an

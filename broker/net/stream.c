@@ -358,7 +358,7 @@ check_long(struct connection *c, int64_t now_us)
     if (c->socket.is_writing)
         connection_check_sending(c, now_us);
     else
-        connection_excuse(c);
+        c->measured_us = 0;
 }
 
 static const struct phase stream_phase = {

@@ -19,7 +19,6 @@
 
 #include "broker/net/server.h"
 
-struct client;
 struct stream;
 
 /* The largest frame or chunk of a write, its header included: the connection

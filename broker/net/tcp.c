@@ -38,10 +38,9 @@ size_t
 tcp_left(int fd)
 {
     struct tcp_info info = {.tcpi_state = 0};
-    socklen_t size = sizeof(info);
     size_t left = count_of(fd, SIOCOUTQ);
 
-    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof(info)});
     if (info.tcpi_state == CLOSED)
         return 0;
     return left - (left && (FIN_STATES & 1U << info.tcpi_state));
@@ -59,9 +58,8 @@ uint64_t
 tcp_acked(int fd)
 {
     struct tcp_info info = {.tcpi_bytes_acked = 0};
-    socklen_t size = sizeof(info);
 
-    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof(info)});
     return info.tcpi_bytes_acked;
 }
 
@@ -88,9 +86,7 @@ tcp_is_ended(int fd)
 void
 tcp_peer(int fd, struct sockaddr_storage *peer)
 {
-    socklen_t size = sizeof(*peer);
-
     memset(peer, 0, sizeof(*peer));
-    if (getpeername(fd, (struct sockaddr *)peer, &size))
+    if (getpeername(fd, (struct sockaddr *)peer, &(socklen_t){sizeof(*peer)}))
         peer->ss_family = AF_UNSPEC;
 }

@@ -153,8 +153,7 @@ uid_t
 unix_socket_peer(int fd)
 {
     struct ucred peer = {.uid = (uid_t)-1};
-    socklen_t size = sizeof(peer);
 
-    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &(socklen_t){sizeof(peer)});
     return peer.uid;
 }

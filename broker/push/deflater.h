@@ -20,8 +20,6 @@
  * ms; a larger one (1 MB: 8 ms) is for the worker pool. */
 #define DEFLATER_AT_ONCE 65536
 
-struct z_stream_s;
-
 struct deflater {
     struct z_stream_s *z; /* NULL until the first message */
 };

@@ -62,5 +62,4 @@ MUST_CHECK enum status follow_request_json(struct follow_request *request,
 void follow_request_fini(struct follow_request *request);
 
 /* The JSON */
-struct json_shape;
 extern const struct json_shape follow_shape, follow_item_shape;

@@ -38,8 +38,6 @@
 #include "broker/push/transports.h"
 #include "broker/sets/registry.h"
 
-struct json_shape;
-
 struct push;
 
 MUST_CHECK enum status push_open(struct push **push, struct registry *registry,

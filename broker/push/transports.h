@@ -146,7 +146,6 @@ MUST_CHECK enum status transports_make(struct shared_message *message,
 #define EVENTSOURCE_GONE_ID "gone"
 
 /* Fills in the head of the answer, also for HEAD. */
-struct response;
 void eventsource_head(struct response *r);
 
 /* Appends a message as an event; transports_piece cuts the bytes into the

@@ -3,6 +3,8 @@
 #include <openssl/crypto.h>
 
 #include "broker/net/response.h"
+#include "proto/ascii.h"
+#include "proto/number.h"
 
 /* The longest interval between two deliveries: a day. */
 #define INTERVAL_MAX_S 86400
@@ -64,35 +66,17 @@ command_keep(struct command *command, struct slice text)
     return (struct slice){memory->data + at, text.size};
 }
 
-/* Reads seconds, with up to six decimals. */
-static enum status
+/* Reads seconds. */
+static bool
 read_interval(struct slice text, int64_t *us)
 {
-    int64_t value = 0, unit = 1000000;
-    bool has_point = false, has_digit = false;
+    const char *dot = text.size ? memchr(text.data, '.', text.size) : NULL;
 
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-
-        if (c == '.' && !has_point && has_digit) {
-            has_point = true;
-            has_digit = false; /* a digit must follow */
-            continue;
-        }
-        if (c < '0' || c > '9')
-            return STATUS_MALFORMED;
-        has_digit = true;
-        if (has_point) {
-            unit /= 10; /* 0 behind the sixth decimal: ignores the rest */
-            value += (c - '0') * unit;
-        } else {
-            value = 10 * value + (int64_t)(c - '0') * 1000000;
-        }
-        if (value > (int64_t)INTERVAL_MAX_S * 1000000)
-            return STATUS_MALFORMED;
-    }
-    *us = value;
-    return has_digit ? STATUS_OK : STATUS_MALFORMED;
+    /* Passes over the decimals behind the sixth. */
+    while (dot && text.data + text.size > dot + 7 &&
+           ascii_is_digit(text.data[text.size - 1]))
+        text.size--;
+    return seconds_read(text, us) && *us <= (int64_t)INTERVAL_MAX_S * 1000000;
 }
 
 /* Takes an optional parameter. A repetition must have the same value. */
@@ -140,7 +124,7 @@ read_wishes(struct command *command, struct problem *why)
     }
     if (!rc)
         rc = filter_seal(&command->filter, why);
-    if (!rc && has_interval && read_interval(interval, &command->interval_us))
+    if (!rc && has_interval && !read_interval(interval, &command->interval_us))
         rc = problem(why, STATUS_MALFORMED,
                      "interval: \"%s\" is not a number of seconds up to %d",
                      problem_quote(interval).text, INTERVAL_MAX_S);

@@ -16,8 +16,6 @@
 #include "proto/http/websub.h"
 #include "proto/resourcesync/change_filter.h"
 
-struct hub;
-
 enum command_kind {
     COMMAND_SUBSCRIBE, /* a form at /hub, mode subscribe or unsubscribe; or a
                         simple subscription, is_simple */

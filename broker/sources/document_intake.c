@@ -112,8 +112,9 @@ finish_if_done(struct intake *in)
 
 /* Takes the answers of the log thread. */
 static void
-take_landed(struct foreign_sources *f)
+take_landed(struct task *task)
 {
+    struct foreign_sources *f = list_entry(task, struct foreign_sources, task);
     struct list landed;
     struct intake *in;
 
@@ -130,12 +131,6 @@ take_landed(struct foreign_sources *f)
         in->has_landed = true;
         finish_if_done(in);
     }
-}
-
-static void
-on_task(struct task *task)
-{
-    take_landed(list_entry(task, struct foreign_sources, task));
 }
 
 /* On the log thread. The hub waits for n_in_log to reach 0 before it ends. */
@@ -377,7 +372,7 @@ intake_start(struct foreign_sources *f)
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->landed, NULL);
     list_init(&f->committed);
-    f->task.run = on_task;
+    f->task.run = take_landed;
 }
 
 /* The log thread continues, and answers within a commit. The jobs are done, and
@@ -391,7 +386,7 @@ intake_end(struct foreign_sources *f)
     while (f->n_in_log > 0)
         pthread_cond_wait(&f->landed, &f->mutex);
     pthread_mutex_unlock(&f->mutex);
-    take_landed(f);
+    take_landed(&f->task);
 }
 
 void

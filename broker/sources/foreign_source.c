@@ -186,13 +186,6 @@ judge_head(const struct foreign_source *s, struct slice hub,
 }
 
 static void
-refuse_command(struct command *command, enum status status, unsigned http)
-{
-    command->http = http;
-    command_answer_now(command, status, NULL);
-}
-
-static void
 on_head(struct call *call)
 {
     struct foreign_source *s = list_entry(call, struct foreign_source, head);
@@ -206,27 +199,29 @@ on_head(struct call *call)
     list_drain (command, &commands, task.node) {
         /* HEAD took a while: the topic may have another owner by now. */
         struct intake_target target = intake_target_of(f, slice_of(s->url));
+        enum status rc = STATUS_OK;
         struct buf url;
-        unsigned http;
 
         buf_init(&url, LINK_URL_MAX + WEBSUB_URL_MAX);
         write_hub_of(&url, f, &target);
-        http = judge_head(s, buf_slice(&url), &command->why);
-        if (http == 200) {
+        command->http = judge_head(s, buf_slice(&url), &command->why);
+        if (command->http == 200) {
             free(s->believed_hub);
             s->believed_hub = slice_dup(buf_slice(&url));
             s->believed_until_us = clock_steady_us() + SOURCE_BELIEVED_US;
         }
         buf_fini(&url);
-        if (http != 200) {
+        if (command->http != 200) {
             metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_SOURCE, 1);
-            refuse_command(command,
-                           http == 503 ? STATUS_MEMORY : STATUS_INVALID, http);
+            rc = command->http == 503 ? STATUS_MEMORY : STATUS_INVALID;
         } else if (intake_target_is_none(&target)) {
-            refuse_command(
-                command,
-                foreign_source_unknown(slice_of(s->url), &command->why), 403);
+            rc = foreign_source_unknown(slice_of(s->url), &command->why);
+            command->http = 403;
+        }
+        if (rc) {
+            command_answer_now(command, rc, NULL);
         } else {
+            command->http = 0;
             intake_command(s, &target, command);
         }
     }
@@ -420,8 +415,8 @@ on_retry(struct alarm *alarm)
 static bool
 try_again(struct foreign_source *s)
 {
-    const struct config *config = config_of(s->foreign);
-    int64_t wait_us = config->hub_retry_first_us << s->fetch_tries;
+    int64_t wait_us = config_of(s->foreign)->hub_retry_first_us
+                      << s->fetch_tries;
 
     if (++s->fetch_tries >= FETCH_TRIES) {
         s->fetch_tries = 0;

@@ -396,11 +396,11 @@ check_media_type(struct slice type, struct problem *why)
                            "Content-Type: \"%s\" has characters that no header "
                            "can have",
                            problem_quote(type).text);
-    if (!memchr(type.data, '/', type.size))
-        return problem(why, STATUS_MALFORMED,
-                       "Content-Type: \"%s\" is no media type",
-                       problem_quote(type).text);
-    return STATUS_OK;
+    return memchr(type.data, '/', type.size)
+               ? STATUS_OK
+               : problem(why, STATUS_MALFORMED,
+                         "Content-Type: \"%s\" is no media type",
+                         problem_quote(type).text);
 }
 
 /* The text of a key in hub.db: with its owner behind a line end, which no key
@@ -620,14 +620,13 @@ put_topic(struct foreign_topics *topics, struct command *command)
     struct foreign_topic_wish wish = {.name = name};
     struct foreign_topic *topic = NULL;
     bool is_new = false;
-    unsigned named = 0;
     enum status rc = name_check("relay", name, why);
 
     for (enum member m = 0; m < MEMBERS; m++)
         buf_init(&urls[m], WEBSUB_URL_MAX);
     if (!rc)
         rc = json_members_read(&topic_members, buf_slice(&command->body), urls,
-                               &named, why);
+                               &(unsigned){0}, why);
     wish.url = buf_slice(&urls[MEMBER_TOPIC]);
     wish.hub_url = buf_slice(&urls[MEMBER_HUB]);
     if (!rc && wish.url.size == 0)
@@ -647,36 +646,28 @@ put_topic(struct foreign_topics *topics, struct command *command)
         buf_fini(&urls[m]);
 }
 
-static void
-list_topics(struct foreign_topics *topics, struct command *command)
-{
-    const char *before = "";
-    const struct foreign_topic *topic;
-
-    BUF_ADD(&command->text, "{\"relays\":[");
-    list_walk (topic, &topics->all, node) {
-        if (topic->state == FOREIGN_NEW)
-            continue;
-        buf_add_text(&command->text, before);
-        report_topic(&command->text, topic);
-        before = ",\n";
-    }
-    BUF_ADD(&command->text, "]}\n");
-    command_report(command, STATUS_OK);
-}
-
 void
 foreign_topic_run(struct foreign_topics *topics, struct command *command)
 {
     struct problem *why = &command->why;
     struct slice name = slice_of(command->name);
     struct foreign_topic *topic = foreign_topic_find(topics, name);
+    const char *before = "";
     enum status rc;
 
     if (command->kind == COMMAND_RELAY_PUT) {
         put_topic(topics, command);
     } else if (command->kind == COMMAND_RELAY_LIST) {
-        list_topics(topics, command);
+        BUF_ADD(&command->text, "{\"relays\":[");
+        list_walk (topic, &topics->all, node) {
+            if (topic->state == FOREIGN_NEW)
+                continue;
+            buf_add_text(&command->text, before);
+            report_topic(&command->text, topic);
+            before = ",\n";
+        }
+        BUF_ADD(&command->text, "]}\n");
+        command_report(command, STATUS_OK);
     } else if (!topic) {
         command_answer_now(command,
                            problem(why, STATUS_NOT_FOUND,

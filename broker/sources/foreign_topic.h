@@ -33,8 +33,6 @@
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
 
-struct upstream;
-
 /* The most foreign topics: a search compares one after the other. */
 #define FOREIGN_TOPICS_MAX 1000
 
@@ -144,5 +142,4 @@ void foreign_topics_measure(const struct foreign_topics *topics);
 void foreign_topic_run(struct foreign_topics *topics, struct command *command);
 
 /* A relay as PUT takes it, and as it is shown. */
-struct json_shape;
 extern const struct json_shape relay_request_shape, relay_shape, relays_shape;

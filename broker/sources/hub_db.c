@@ -224,9 +224,7 @@ static struct hub_range *
 first_to_fold(const struct hub_db *h)
 {
     struct hub_range *first =
-        list_is_empty(&h->noted)
-            ? NULL
-            : list_entry(h->noted.next, struct hub_range, noted);
+        list_front(&h->noted, offsetof(struct hub_range, noted));
 
     return first && first->note <= h->fold_to ? first : NULL;
 }

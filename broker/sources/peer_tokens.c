@@ -76,9 +76,7 @@ read_lines(const char *path, const char *wanted, char **found,
 enum status
 peer_tokens_check(const char *path, struct problem *why)
 {
-    char *found = NULL;
-
-    return read_lines(path, NULL, &found, why);
+    return read_lines(path, NULL, &(char *){NULL}, why);
 }
 
 char *

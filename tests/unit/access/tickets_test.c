@@ -60,7 +60,7 @@ add(struct tickets *tickets, struct principal *p, char text[TICKET_TEXT_SIZE])
 static bool
 takes(struct tickets *tickets, const char *text, struct principal *wanted)
 {
-    struct principal *found = tickets_take(tickets, slice_of(text));
+    struct principal *found = tickets_find(tickets, slice_of(text), true, NULL);
     bool is_found = found == wanted;
 
     principal_unref(found);
@@ -115,7 +115,7 @@ finds(struct tickets *sessions, const char *text, struct principal *wanted)
 {
     struct authority *authority;
     struct principal *found =
-        tickets_find(sessions, slice_of(text), &authority);
+        tickets_find(sessions, slice_of(text), false, &authority);
     bool is_found = found == wanted;
 
     authority_unref(authority);
@@ -152,8 +152,8 @@ TEST(what_a_session_began_ends_with_it_and_with_its_principal)
 
     assert_int_equal(add(sessions, p, one), STATUS_OK);
     assert_int_equal(add(sessions, p, other), STATUS_OK);
-    principal_unref(tickets_find(sessions, slice_of(one), &first));
-    principal_unref(tickets_find(sessions, slice_of(other), &second));
+    principal_unref(tickets_find(sessions, slice_of(one), false, &first));
+    principal_unref(tickets_find(sessions, slice_of(other), false, &second));
     assert_false(authority_is_over(first, clock_now_us()));
     assert_true(takes(sessions, one, p));
     assert_true(authority_is_over(first, clock_now_us()));
