@@ -503,12 +503,25 @@ options_find(const struct options *options, struct slice name)
     return i < options->n ? &options->rows[i] : NULL;
 }
 
+/* Options of an earlier version: what is in their place. */
+static const struct {
+    const char *name, *now, *values;
+} former[] = {{"cluster-unsafe", "cluster-durable-by", "provider, or disk"}};
+
 enum status
 options_unknown(const struct options *options, const char *mark,
                 struct slice name, const char *otherwise, struct problem *why)
 {
     struct suggestion s;
 
+    for (size_t i = 0; i < N_ELEMENTS(former); i++)
+        if (slice_is(name, former[i].name) &&
+            options_find(options, slice_of(former[i].now)))
+            return problem(why, STATUS_INVALID,
+                           "%s%s: there is no such option any more: give %s%s "
+                           "%s",
+                           mark, former[i].name, mark, former[i].now,
+                           former[i].values);
     suggest_begin(&s, name);
     for (size_t i = 0; i < options->n; i++)
         suggest_consider(&s, options->rows[i].name);

@@ -26,7 +26,7 @@ struct values {
     char from[2048];
     char token_file[4096];
     char ca_file[4096];
-    bool is_unsafe;
+    enum durable_by durable_by;
 };
 
 #define ROW_OF struct values
@@ -37,18 +37,18 @@ struct values {
         "cluster", "CONNINFO", TEXT(cluster), NULL,                       \
             "the PostgreSQL database of the cluster", .is_required = true \
     }
-#define UNSAFE_ROW                                                           \
-    {                                                                        \
-        "cluster-unsafe", NULL, FLAG(is_unsafe), NULL,                       \
-            "take a PostgreSQL server that does not wait for a standby, or " \
-            "for its disk"                                                   \
+#define DURABLE_ROW                                                            \
+    {                                                                          \
+        "cluster-durable-by", "standbys|provider|disk",                        \
+            CHOICE(durable_by, enum durable_by, DURABLE_STANDBYS), "standbys", \
+            "what keeps its commits: that of the brokers"                      \
     }
 
 static struct pg_options
 options_of(const struct values *values)
 {
     return (struct pg_options){.address = values->cluster,
-                               .is_unsafe = values->is_unsafe,
+                               .durable_by = values->durable_by,
                                .patience_us = PATIENCE_US};
 }
 
@@ -216,7 +216,7 @@ static const struct option init_rows[] = {
     CLUSTER_ROW,
     {"public-url", "URL", URL(public_url, ROOM(public_url)), NULL,
      "what clients put before the paths, at every broker", .is_required = true},
-    UNSAFE_ROW,
+    DURABLE_ROW,
 };
 
 const struct command cluster_init_command = {
@@ -343,7 +343,7 @@ static const struct option join_rows[] = {
     {"data", "NEW", TEXT(data), "./tidings-data",
      "the data directory of the new broker: empty, or made"},
     CLUSTER_ROW,
-    UNSAFE_ROW,
+    DURABLE_ROW,
 };
 
 const struct command cluster_join_command = {
@@ -435,7 +435,7 @@ run_status(const struct arguments *given)
     struct problem why = {""};
     enum status rc = pg_check_address(values->cluster, &why);
 
-    options.is_unsafe = true; /* says so, below */
+    options.durable_by = DURABLE_UNCHECKED; /* says so, below */
     if (!rc) {
         report.n_faults = print_servers(&options);
         rc = pg_cluster_look(&options, &cluster, print_broker, &report, &why);
@@ -457,7 +457,7 @@ run_status(const struct arguments *given)
            cluster.has_hidden ? "; it shows more to a user with pg_monitor"
                               : "",
            cluster.public_url);
-    if (!values->is_unsafe &&
+    if (values->durable_by == DURABLE_STANDBYS &&
         (!cluster.has_standbys ||
          (cluster.n_standbys == 0 && !cluster.has_hidden)))
         report.n_faults++;
@@ -465,7 +465,7 @@ run_status(const struct arguments *given)
                                                         : EXIT_GOOD;
 }
 
-static const struct option status_rows[] = {CLUSTER_ROW, UNSAFE_ROW};
+static const struct option status_rows[] = {CLUSTER_ROW, DURABLE_ROW};
 
 const struct command cluster_status_command = {
     .name = "cluster status",
@@ -474,8 +474,8 @@ const struct command cluster_status_command = {
     .more = "It asks each server that the address names, for 10 seconds in "
             "all. The exit status is 1 if one cannot be reached, a standby "
             "receives nothing, two are primaries, a broker is away or far "
-            "behind, or no standby has each commit, unless --cluster-unsafe "
-            "is given.\n",
+            "behind, or no standby has each commit, although brokers rely on "
+            "standbys.\n",
     .examples = "tidingsd cluster status --cluster 'host=db1,db2 "
                 "dbname=tidings'\n",
     .options = OPTION_ROWS(status_rows),
@@ -536,7 +536,7 @@ static const struct option leave_rows[] = {
     CLUSTER_ROW,
     {"cluster-name", "NAME", TEXT(cluster_name), NULL,
      "name of the broker; that of the machine if not given"},
-    UNSAFE_ROW,
+    DURABLE_ROW,
 };
 
 const struct command cluster_leave_command = {

@@ -60,7 +60,7 @@ run_init(const struct arguments *given)
         return command_fail(given, rc, &why);
     text = slice_dup(sql);
     pg_init(&connection, &(struct pg_options){.address = values->address,
-                                              .is_unsafe = true,
+                                              .durable_by = DURABLE_UNCHECKED,
                                               .patience_us = PATIENCE_US});
     rc = text ? pg_connect(&connection, &why) : problem_memory(&why);
     if (!rc)

@@ -45,7 +45,8 @@ check_place(const struct rejoin *r, const struct journal_place *place,
             struct problem *why)
 {
     const struct pg_options options = {.address = r->config->cluster,
-                                       .is_unsafe = r->config->cluster_unsafe,
+                                       .durable_by =
+                                           r->config->cluster_durable_by,
                                        .patience_us = PATIENCE_US};
 
     return pg_cluster_check(&options, place, why);

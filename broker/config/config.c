@@ -77,9 +77,11 @@ static const struct option rows[] = {
     {"cluster-read-only", NULL, FLAG(cluster_read_only), "no",
      "follow the cluster and serve reads alone: take no posts, change no "
      "settings, deliver nothing"},
-    {"cluster-unsafe", NULL, FLAG(cluster_unsafe), "no",
-     "take a PostgreSQL server that does not wait for a standby, or for its "
-     "disk: it may lose changes that were acknowledged"},
+    {"cluster-durable-by", "standbys|provider|disk",
+     CHOICE(cluster_durable_by, enum durable_by, DURABLE_STANDBYS), "standbys",
+     "what keeps the commits of PostgreSQL when it loses a machine: standbys, "
+     "for which it waits; a managed service, which copies its disk; nothing "
+     "but its one disk"},
     {"postgresql", "CONNINFO", TEXT(postgresql), NULL,
      "post what applications publish in this PostgreSQL database, within their "
      "own transactions (tidingsd postgresql init); no password in it"},

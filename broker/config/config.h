@@ -32,6 +32,15 @@ enum content_mode {
 /* Users of the machine who may read closed lists and dumps in their files. */
 enum list_readers { READERS_OWNER, READERS_GROUP, READERS_ALL };
 
+/* What makes commits of PostgreSQL last (--cluster-durable-by), in the order of
+ * its words; and none of them. */
+enum durable_by {
+    DURABLE_STANDBYS, /* a standby has each commit before its answer */
+    DURABLE_PROVIDER, /* the disk of a managed service is on two machines */
+    DURABLE_DISK,     /* one disk, which the operator trusts */
+    DURABLE_UNCHECKED /* nothing that lasts is stored there */
+};
+
 /* Where the values of options are from, by the rows of config_options. */
 struct config_origins {
     const char *file;              /* of --config; lent for ever; NULL: none */
@@ -68,7 +77,7 @@ struct config {
     int64_t cluster_stale_us; /* not ready for reads then; 0: never */
     char cluster_from[512];   /* without a slash at the end; "": none */
     bool cluster_read_only;   /* follow the cluster, and add nothing to it */
-    bool cluster_unsafe;
+    enum durable_by cluster_durable_by;
     char postgresql[2048];   /* address of the outbox, unchecked; "": none */
     char postgresql_as[65];  /* the token of its posts; "": all rights */
     uint64_t threads;        /* service threads; default: one per core */

@@ -49,7 +49,7 @@ membership_open(struct membership **membership, const struct config *config,
         .public_url = config->public_url,
         .instance = c->instance,
         .is_reader = config->cluster_read_only,
-        .is_unsafe = config->cluster_unsafe,
+        .durable_by = config->cluster_durable_by,
         .clock_us = config->cluster_clock_us,
         .patience_us = PATIENCE_US,
     };
@@ -61,10 +61,10 @@ membership_open(struct membership **membership, const struct config *config,
         free(c);
         return rc;
     }
-    if (config->cluster_unsafe)
+    if (config->cluster_durable_by == DURABLE_DISK)
         diag(DIAG_WARNING, "journal",
-             "--cluster-unsafe: PostgreSQL may lose changes that were "
-             "acknowledged");
+             "--cluster-durable-by disk: changes that were acknowledged are "
+             "lost with the disk of PostgreSQL");
     *membership = c;
     return STATUS_OK;
 }

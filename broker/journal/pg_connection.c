@@ -530,24 +530,35 @@ pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
 static enum status
 check_server(struct pg_connection *c, struct problem *why)
 {
-    static const char *const faults[] = {
-        "PostgreSQL: its fsync is off: it loses commits with a power failure",
-        ("PostgreSQL: its full_page_writes is off: a power failure may damage "
-         "it"),
-        PG_NO_STANDBY,
+    static const unsigned by_disk = 1 << DURABLE_PROVIDER | 1 << DURABLE_DISK;
+
+    static const struct {
+        unsigned durable_by; /* where it counts, a bit for each */
+        const char *reason;
+    } faults[] = {
+        {1 << DURABLE_STANDBYS | by_disk,
+         "PostgreSQL: its fsync is off: it loses commits with a power failure"},
+        {1 << DURABLE_STANDBYS | by_disk,
+         "PostgreSQL: its full_page_writes is off: a power failure may damage "
+         "it"},
+        {1 << DURABLE_STANDBYS, PG_NO_STANDBY},
+        {by_disk,
+         "PostgreSQL: its synchronous_commit is off: it answers before its "
+         "disk has a commit"},
     };
     static const struct pg_statement upgrade = {PG_SCHEMA_UPGRADE};
     int64_t version = 0;
-    bool is_set[3], is_old = false;
+    bool is_set[N_ELEMENTS(faults)], is_old = false;
     const struct pg_statement check = {
         "SELECT current_setting('server_version_num')::bigint,"
         " (current_setting('fsync') = 'on')::int::bigint,"
         " (current_setting('full_page_writes') = 'on')::int::bigint,"
         " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
+        " (current_setting('synchronous_commit') <> 'off')::int::bigint,"
         " (to_regclass('tidings_cluster') IS NOT NULL)::int::bigint,"
         " " PG_SCHEMA_IS_OLD ", " SERVER,
         .into = DB_INTO(&version, &is_set[0], &is_set[1], &is_set[2],
-                        &c->has_cluster, &is_old, &c->server)};
+                        &is_set[3], &c->has_cluster, &is_old, &c->server)};
     enum status rc = pg_run(c, &check, 1, why);
 
     if (rc)
@@ -559,9 +570,9 @@ check_server(struct pg_connection *c, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "PostgreSQL: this database has no cluster; tidingsd "
                        "cluster init begins one");
-    for (int i = 0; i < 3; i++)
-        if (!c->options.is_unsafe && !is_set[i])
-            return problem(why, STATUS_REFUSED, "%s", faults[i]);
+    for (size_t i = 0; i < N_ELEMENTS(faults); i++)
+        if (!is_set[i] && faults[i].durable_by & 1U << c->options.durable_by)
+            return problem(why, STATUS_REFUSED, "%s", faults[i].reason);
     rc = is_old ? pg_run(c, &upgrade, 1, why) : STATUS_OK;
     return rc == STATUS_REFUSED
                ? problem_prefix(why, rc,
@@ -658,7 +669,7 @@ enum status
 pg_prove(struct pg_connection *c, struct problem *why)
 {
     int64_t loaded_us = 0;
-    bool waits = false;
+    bool counts = c->options.durable_by == DURABLE_STANDBYS, waits = false;
     const struct pg_statement statements[] = {
         {SETTLE},
         {"SELECT " PG_LOADED, .into = DB_INTO(&loaded_us)},
@@ -668,10 +679,10 @@ pg_prove(struct pg_connection *c, struct problem *why)
         {"SELECT " PG_LOADED ", (" PG_WAITS ")::int::bigint",
          .into = DB_INTO(&c->loaded_us, &waits)},
     };
-    size_t first = c->options.is_unsafe ? 1 : 0;
+    size_t first = counts ? 0 : 1;
     enum status rc = pg_run(c, statements + first, 6 - first, why);
 
-    if (rc || c->options.is_unsafe || (waits && loaded_us == c->loaded_us))
+    if (rc || !counts || (waits && loaded_us == c->loaded_us))
         return rc;
     pg_close(c);
     return problem(why, STATUS_IO, "%s",

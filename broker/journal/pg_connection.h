@@ -6,8 +6,9 @@
  * connection
  *
  *   - asks for the settings on which durability rests: fsync,
- *     full_page_writes, a synchronous standby. A standby does not copy them, so
- *     after a failover they may be others;
+ *     full_page_writes, and a synchronous standby, or what is in its place
+ *     (enum durable_by). A standby does not copy them, so after a failover they
+ *     may be others;
  *   - goes to a primary: a standby may show commits that are lost later;
  *   - commits something of its own, the barrier. A commit whose wait for a
  *     standby was cut off by a restart is visible, and lost with that machine;
@@ -37,6 +38,7 @@
 #pragma once
 
 #include "base/db_values.h"
+#include "broker/config/config.h"
 
 /* A process has a random instance, by which the sessions at the server show
  * whether it lives. */
@@ -51,8 +53,7 @@ struct pg_options {
     const char *instance;   /* of this process, likewise: pg_make_instance */
     bool is_reader; /* it writes its own row of tidings_brokers, and nothing
                        else: its account needs no right to more */
-    bool is_unsafe; /* a server will do that does not wait for a standby, or for
-                       its disk */
+    enum durable_by durable_by; /* chooses the settings that it asks for */
     int64_t clock_us;    /* a server's clock may be so far from this broker's */
     int64_t patience_us; /* for a connection with its checks, and for a run */
 };
@@ -206,7 +207,8 @@ void pg_roll_back(struct pg_connection *c);
             __VA_ARGS__.absent = STATUS_LATE, .reason = PG_NO_STANDBY,  \
             .is_frequent = true,                                        \
     }
-#define PG_STANDBY_VALUES(c) DB_VALUES((c)->options.is_unsafe, (c)->loaded_us)
+#define PG_STANDBY_VALUES(c) \
+    DB_VALUES((c)->options.durable_by != DURABLE_STANDBYS, (c)->loaded_us)
 
 /* Proves that all that could be read before is on a second machine, by a commit
  * of its own. STATUS_IO: it is not; the connection is closed. */

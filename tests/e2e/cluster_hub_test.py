@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 from tidings_test import hub, mqtt
-from tidings_test.cluster import NAMES, Leases
+from tidings_test.cluster import DISK, NAMES, Leases
 from tidings_test.postgresql import Postgresql
 from tidings_test.sets import Set, change
 from tidings_test.waiting import wait_for
@@ -21,9 +21,9 @@ class Cluster(Leases):
     """Brokers of one database."""
 
     def __init__(self, start_broker, run, path, *more):
-        self.server = Postgresql()
+        self.server = Postgresql(syncs=True)
         self.address = f"host={self.server.directory} user=postgres dbname=postgres"
-        here = ("--cluster", self.address, "--cluster-unsafe", "--public-url", PUBLIC)
+        here = ("--cluster", self.address, *DISK, "--public-url", PUBLIC)
         run("tidingsd", "cluster", "init", "--data", path / "a" / "data", *here)
         options = (*here, *hub.QUICK, *more)
         self.members = []
@@ -136,7 +136,7 @@ def test_the_hub_goes_on_when_the_journal_begins_again(cluster, run, callbacks):
     cluster.server.query("CREATE DATABASE again")
     again = cluster.address.replace("dbname=postgres", "dbname=again")
     owner.options[owner.options.index(cluster.address)] = again
-    where = ("--data", owner.data, "--cluster", again, "--cluster-unsafe")
+    where = ("--data", owner.data, "--cluster", again, *DISK)
     run("tidingsd", "cluster", "mend", *where, "--public-url", PUBLIC)
     owner.restart()
     wait_for("a turn of the log", lambda: one.send(change("http://e.org/")).status == 200)
@@ -157,7 +157,7 @@ def test_the_hub_goes_on_when_the_journal_gets_records_back(cluster, run, callba
         "DELETE FROM tidings_records WHERE n = (SELECT max(n) FROM tidings_records);"
         "DELETE FROM tidings_rows; UPDATE tidings_streams SET n = 1"
     )
-    where = ("--data", owner.data, "--cluster", cluster.address, "--cluster-unsafe")
+    where = ("--data", owner.data, "--cluster", cluster.address, *DISK)
     run("tidingsd", "cluster", "mend", *where, "--public-url", PUBLIC)
     owner.restart()
     assert cluster.owner() is owner

@@ -18,6 +18,7 @@ import pytest
 
 from tidings_test.background import Background
 from tidings_test.backups import Backups
+from tidings_test.cluster import DISK
 from tidings_test.faults import Faults
 from tidings_test.http import ConnectionEnded, check_refused
 from tidings_test.postgresql import Postgresql
@@ -33,7 +34,7 @@ FORM = "application/x-www-form-urlencoded"
 
 @pytest.fixture(scope="module")
 def server():
-    started = Postgresql()
+    started = Postgresql(syncs=True)
     started.query("CREATE ROLE tidings LOGIN")  # no rights but to its databases
     started.query("CREATE ROLE reader LOGIN")  # see Cluster.start_reader
     yield started
@@ -49,7 +50,7 @@ class Cluster:
         self.name = f"cluster{next(NAMES)}"
         server.query(f"CREATE DATABASE {self.name} OWNER tidings")
         self.address = f"host={server.directory} user=tidings dbname={self.name}"
-        self.here = ("--cluster", self.address, "--cluster-unsafe")
+        self.here = ("--cluster", self.address, *DISK)
 
     def options(self, name, *more):
         return (*self.here, "--public-url", PUBLIC, "--cluster-name", name, *more)
@@ -244,12 +245,70 @@ def test_lists_retired_elsewhere_are_folded_first(cluster):
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_options_that_a_cluster_cannot_have_are_refused(cluster, options, reason):
-    kept = ["--cluster-unsafe", "--public-url", PUBLIC]
+    kept = [*DISK, "--public-url", PUBLIC]
     if options[0] != "--cluster":
         kept += ["--cluster", cluster.address]
     text = cluster.refused(*kept, *options)
     assert reason in text
     assert "password=y" not in text and "u:p" not in text
+
+
+# What else each of them asks of PostgreSQL, and what it says to that.
+FSYNC = ("fsync", "its fsync is off: it loses commits")
+PAGES = ("full_page_writes", "its full_page_writes is off: a power failure may damage it")
+COMMIT = ("synchronous_commit", "its synchronous_commit is off: it answers before its disk")
+NO_STANDBY = "synchronous_standby_names is empty"
+
+
+# Issue 48, 13: this server has no standby. Servers with standbys: cluster/wrong.
+@pytest.mark.parametrize(
+    ("durable_by", "taken", "asked"),
+    [
+        ("standbys", NO_STANDBY, (FSYNC, PAGES, (COMMIT[0], NO_STANDBY))),
+        ("provider", None, (FSYNC, PAGES, COMMIT)),
+        ("disk", None, (FSYNC, PAGES, COMMIT)),
+    ],
+)
+def test_what_makes_commits_last_is_asked(cluster, server, durable_by, taken, asked):
+    how = ("--cluster-durable-by", durable_by)
+    cluster.here = ("--cluster", cluster.address, *how)
+    data = cluster.path / "a" / "data"
+
+    @contextlib.contextmanager
+    def switched_off(setting):
+        server.query(f"ALTER SYSTEM SET {setting} = off")
+        server.query("SELECT pg_reload_conf()")
+        look = f"SELECT setting FROM pg_settings WHERE name = '{setting}'"
+        wait_for("the setting", lambda: server.query(look) == ["off"])
+        yield
+        server.query(f"ALTER SYSTEM RESET {setting}")
+        server.query("SELECT pg_reload_conf()")
+        wait_for("the setting", lambda: server.query(look) == ["on"])
+
+    for setting, words in asked:
+        with switched_off(setting):
+            assert words in cluster.init(data, status=1).errors()
+    if taken:
+        assert taken in cluster.init(data, status=1).errors()
+        return
+    cluster.init(data)
+    broker = cluster.start("a")
+    assert Set(broker, "news").post(1).last == 1
+    warns = "are lost with the disk of PostgreSQL"
+    assert bool(broker.has_said(warns)) == (durable_by == "disk")
+    for setting, words in asked:
+        with switched_off(setting):
+            cluster.set_connections(False)
+            cluster.set_connections(True)
+
+            def why(words=words):
+                answer = Set(broker, "news").send([change("http://example.com/")])
+                return answer.status == 503 and words in answer.json()["detail"]
+
+            wait_for(words, why)
+    wait_ready(broker, 200)
+    said = cluster.status(*how)
+    assert "PostgreSQL: does not wait for a standby, 0 synchronous standbys" in said
 
 
 def test_a_cluster_needs_a_public_url(cluster):
@@ -369,7 +428,7 @@ def test_each_broker_builds_the_same_resource_lists(cluster, run, tmp_path):
 
 def test_the_status_of_a_cluster(cluster):
     cluster.init(cluster.path / "a" / "data")
-    assert cluster.status("--cluster-unsafe", status=1)  # no broker
+    assert cluster.status(*DISK, status=1)  # no broker
     one, two = cluster.start("a"), cluster.start("b")
     Set(one, "news").post(3)
     wait_last(two, "news", 3)
@@ -377,10 +436,10 @@ def test_the_status_of_a_cluster(cluster):
     runs = f"runs, record {end}, 0 bytes behind"
     wait_for(
         "both brokers in the status",
-        lambda: sum(runs in x for x in cluster.status("--cluster-unsafe", status=None))
+        lambda: sum(runs in x for x in cluster.status(*DISK, status=None))
         == 2,
     )
-    said = cluster.status("--cluster-unsafe")
+    said = cluster.status(*DISK)
     assert f"public URL: {PUBLIC}" in said
     assert "PostgreSQL: does not wait for a standby, 0 synchronous standbys" in said
     cluster.status(status=1)
@@ -389,7 +448,7 @@ def test_the_status_of_a_cluster(cluster):
         "a broker that is away",
         lambda: any(
             x.startswith("broker b: is away")
-            for x in cluster.status("--cluster-unsafe", status=1)
+            for x in cluster.status(*DISK, status=1)
         ),
     )
 
@@ -888,7 +947,7 @@ def test_the_journal_forgets_beyond_its_bound(cluster):
     assert last(Set(two, "news")) == 1
     assert "with tidingsd cluster join" in two.wait_said("posts are refused")
     assert "b: needs a backup" in "\n".join(
-        cluster.status("--cluster-unsafe", status=1)
+        cluster.status(*DISK, status=1)
     )
 
 
@@ -918,7 +977,7 @@ def test_a_pooler_of_transactions_is_noticed(cluster, server):
     pooler = Process(*server.as_user, "/usr/sbin/pgbouncer", settings)
     pooler.err.find(lambda line: "process up" in line, "line that it is up")
     address = f"host={here} port=6432 dbname={cluster.name} user=tidings"
-    cluster.here = ("--cluster", address, "--cluster-unsafe")
+    cluster.here = ("--cluster", address, *DISK)
     one = cluster.start("a")
     wait_for("the reason", lambda: "a pooler (PgBouncer)" in one.get("/readyz").text)
     assert one.get("/readyz").status == 503
@@ -937,13 +996,13 @@ def test_the_largest_bound_counts(cluster):
     look = "SELECT at FROM tidings_brokers WHERE name = 'a'"
     wait_for("trims", lambda: trims.update(cluster.query(look)) or len(trims) > 2)
     assert cluster.query("SELECT min(n) FROM tidings_records") == ["0"]
-    said = "\n".join(cluster.status("--cluster-unsafe"))
+    said = "\n".join(cluster.status(*DISK))
     assert "keeps 4294967296, the largest --cluster-keep: those of brokers differ" in said
     two.stop()
     cluster.await_ends("b")
     cluster.leave("b")
     forget(cluster, one)
-    assert "keeps 1048576\n" in "\n".join(cluster.status("--cluster-unsafe"))
+    assert "keeps 1048576\n" in "\n".join(cluster.status(*DISK))
 
 
 def peer_tokens(path, broker, token):
@@ -1187,7 +1246,7 @@ def test_a_reader_follows_and_serves_reads(cluster):
     assert reader.get("/readyz?for=reads").text == "ready\n"
     assert figure(reader, "tidings_cluster_cut_off") == 0
     assert as_of(reader.get("/sets/news")) is None
-    said = cluster.status("--cluster-unsafe")
+    said = cluster.status(*DISK)
     assert [line.endswith(", reads only") for line in said[:2]] == [False, True]
     Set(reader, "news").wait_list_files(3)
     (seen,) = cluster.query("SELECT at FROM tidings_brokers WHERE name = 'r'")

@@ -52,7 +52,7 @@ seat_open(struct cluster *c, int i)
                                         .broker = names[i],
                                         .public_url = SETS_URL,
                                         .instance = names[i],
-                                        .is_unsafe = true,
+                                        .durable_by = DURABLE_UNCHECKED,
                                         .clock_us = 60000000,
                                         .patience_us = c->patience_us};
     if (pg_journal_open(&seat->journal, &seat->options, NULL, KEEP_BYTES, &why))
@@ -303,7 +303,7 @@ TEST(refuses_a_server_that_may_forget)
     struct pg_connection connection;
     struct problem why;
 
-    options.is_unsafe = false;
+    options.durable_by = DURABLE_STANDBYS;
     pg_init(&connection, &options);
     assert_int_equal(pg_connect(&connection, &why), STATUS_REFUSED);
     assert_string_equal(why.text,

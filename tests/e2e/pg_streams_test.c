@@ -33,7 +33,7 @@ setup(void **state)
                                             .broker = i ? "b" : "a",
                                             .public_url = "http://example.org",
                                             .instance = i ? "b" : "a",
-                                            .is_unsafe = true,
+                                            .durable_by = DURABLE_UNCHECKED,
                                             .patience_us = 10000000};
     p->a = pg_streams_open(&p->options[0]);
     p->b = pg_streams_open(&p->options[1]);

@@ -218,8 +218,9 @@ void
 postgresql_begin_cluster(const struct postgresql *p, const char *public_url)
 {
     static const struct journal_place nowhere = {.n = 0};
-    const struct pg_options options = {
-        .address = p->address, .is_unsafe = true, .patience_us = 10000000};
+    const struct pg_options options = {.address = p->address,
+                                       .durable_by = DURABLE_UNCHECKED,
+                                       .patience_us = 10000000};
     struct problem why;
 
     if (pg_cluster_begin(&options, public_url, &nowhere, &why))

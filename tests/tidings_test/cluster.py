@@ -26,6 +26,7 @@ from tidings_test.proxy import DOWN, RESET, UP, Proxy
 from tidings_test.waiting import wait_for
 
 NAMES = ("a", "b", "c")
+DISK = ("--cluster-durable-by", "disk")  # of a server without standbys
 NUMBERS = itertools.count()  # of clusters: some tests share their servers
 
 

@@ -135,8 +135,9 @@ class Server:
 class Postgresql(Server):
     """A server that runs. Its log has what logical decoding needs."""
 
-    def __init__(self):
+    def __init__(self, syncs=False):
         # No test crashes the machine.
-        super().__init__(fsync="off", wal_level="logical")
+        how = {} if syncs else {"fsync": "off"}
+        super().__init__(wal_level="logical", **how)
         self.make("-E", "UTF8", "--no-locale")
         self.start()

@@ -42,6 +42,9 @@ TEST(an_error_in_the_file_names_its_line)
         {"\n# here\nrotate-entries = 0\nmore = bad\n",
          "3: rotate-entries: 0 is not between 1 and 50000"},
         {"amqp = x\n", "1: amqp: there is no such option"},
+        {"cluster-unsafe = yes\n",
+         "1: cluster-unsafe: there is no such option any more: give "
+         "cluster-durable-by provider, or disk"},
         {"data = a\n\ndata = a\n", "3: data: is there twice, first in line 1"},
         {"data\n", "1: this is not NAME = VALUE"},
         {"nonsense\nrotate-entries = 0\n", "1: this is not NAME = VALUE"},

@@ -318,6 +318,11 @@ TEST(what_is_not_understood_is_refused)
     REFUSED("--amqp: there is no such option; --help lists them", "--amqp",
             "amqp://localhost");
     REFUSED("--rotate: there is no such option; --help lists them", "--rotate");
+    REFUSED("--cluster-unsafe: there is no such option any more: give "
+            "--cluster-durable-by provider, or disk",
+            "--cluster-unsafe");
+    REFUSED("--cluster-durable-by: \"none\" is not standbys, provider or disk",
+            "--cluster-durable-by", "none");
     REFUSED("\"--\" is not an option; --help lists them", "--");
     REFUSED("\"-x\" is not an option; --help lists them", "-x");
     REFUSED("\"file\" is not an option; --help lists them", "file");
