@@ -215,7 +215,7 @@ td_follow_source(struct td_client *client, const char *url,
         source_sets_free(s.tour);
         return client_end(client, problem_memory(&client->problem));
     }
-    rc = client_until(client, &s.is_over);
+    rc = client_until(client, &s.is_over, &s.why);
     for (size_t i = 0; i < s.tour->rounds.n; i++) {
         struct followed *set = s.tour->stops[i].own;
 
@@ -224,7 +224,5 @@ td_follow_source(struct td_client *client, const char *url,
     }
     shared_stream_free(s.shared);
     source_sets_free(s.tour);
-    if (!rc)
-        rc = client_take_problem(client, &s.why);
     return client_end(client, rc);
 }

@@ -98,49 +98,30 @@ address_policy_begin(struct address_policy *reach,
     read_host(host, &check->of_host);
 }
 
-static bool
-judge_address(struct address_policy_check *check,
-              const struct sockaddr *address, enum address_reach *of)
+bool
+address_policy_allows(struct address_policy_check *check,
+                      const struct sockaddr *address, bool is_sent)
 {
-    const struct address_policy *r = check->reach;
-    const struct address_policy_source *s = check->source;
+    struct address_policy *r = check->reach;
+    struct address_policy_source *s = check->source;
+    enum address_reach of =
+        check->is_proxied ? check->of_host : address_reach(NULL, address);
     const void *in =
         (const char *)address + (address->sa_family == AF_INET6
                                      ? offsetof(struct sockaddr_in6, sin6_addr)
                                      : offsetof(struct sockaddr_in, sin_addr));
 
-    *of = check->is_proxied ? check->of_host : address_reach(NULL, address);
-    if (check->is_free || *of == ADDRESS_PUBLIC)
+    if (check->is_free || of == ADDRESS_PUBLIC ||
+        (s ? !s->is_known || of <= s->reach : r->is_known && of <= r->most)) {
+        if (is_sent && s && !check->is_free)
+            learn_reach(r, s, of);
         return true;
-    if (s ? !s->is_known || *of <= s->reach : r->is_known && *of <= r->most)
-        return true;
-    check->of_refused = *of;
+    }
+    check->of_refused = of;
     if (check->is_proxied || !inet_ntop(address->sa_family, in, check->refused,
                                         sizeof(check->refused)))
         snprintf(check->refused, sizeof(check->refused), "its host");
     return false;
-}
-
-bool
-address_policy_may_connect(struct address_policy_check *check,
-                           const struct sockaddr *address)
-{
-    enum address_reach of;
-
-    return judge_address(check, address, &of);
-}
-
-bool
-address_policy_may_send(struct address_policy_check *check,
-                        const struct sockaddr *address)
-{
-    enum address_reach of;
-
-    if (!judge_address(check, address, &of))
-        return false;
-    if (check->source && !check->is_free)
-        learn_reach(check->reach, check->source, of);
-    return true;
 }
 
 struct address_policy_text

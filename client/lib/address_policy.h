@@ -60,14 +60,11 @@ void address_policy_begin(struct address_policy *reach,
                           struct address_policy_check *check, const char *host,
                           bool is_own, bool is_proxied);
 
-/* True if that address may be connected to; else `refused` has it. */
-bool address_policy_may_connect(struct address_policy_check *check,
-                                const struct sockaddr *address);
-
-/* The same for the connection of the next request; learns the source's address
- * from it. */
-bool address_policy_may_send(struct address_policy_check *check,
-                             const struct sockaddr *address);
+/* True if that address may be connected to; else `refused` has it. `is_sent`:
+ * the connection stands, and the request is sent next; learns the source's
+ * address from it. */
+bool address_policy_allows(struct address_policy_check *check,
+                           const struct sockaddr *address, bool is_sent);
 
 /* Why the last address was refused. */
 struct address_policy_text {

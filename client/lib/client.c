@@ -173,9 +173,13 @@ client_end_turn(struct td_client *client, enum status rc)
 }
 
 enum status
-client_until(struct td_client *client, const bool *is_over)
+client_until(struct td_client *client, const bool *is_over,
+             const struct problem *why)
 {
-    return client_end_turn(client, handle_loop_until(client->loop, is_over));
+    enum status rc =
+        client_end_turn(client, handle_loop_until(client->loop, is_over));
+
+    return rc || !why ? rc : client_take_problem(client, why);
 }
 
 static void
@@ -387,5 +391,5 @@ enum td_status
 td_run(struct td_client *client)
 {
     client_begin(client);
-    return client_end(client, client_until(client, &client->is_idle));
+    return client_end(client, client_until(client, &client->is_idle, NULL));
 }

@@ -103,9 +103,11 @@ void client_leaves(struct td_client *client, struct running *running);
 void client_idles(struct td_client *client, struct running *running,
                   bool is_idle);
 
-/* Turns the loop until `*is_over`. STATUS_STOPPED; STATUS_INVALID: from a
- * callback of this handle. The problem says so. */
-enum status client_until(struct td_client *client, const bool *is_over);
+/* Turns the loop until `*is_over`, then takes `why` as the problem (NULL: there
+ * is none). STATUS_STOPPED; STATUS_INVALID: from a callback of this handle. The
+ * problem says so. */
+enum status client_until(struct td_client *client, const bool *is_over,
+                         const struct problem *why);
 
 /* Runs the loop for `ms` milliseconds, or until *is_over, which it sets to true
  * at their end; NULL: there is none. STATUS_STOPPED as soon as td_stop was

@@ -303,7 +303,7 @@ open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
     struct curl_loop_transfer *transfer = user;
 
     (void)purpose;
-    if (!address_policy_may_connect(&transfer->check, &address->addr))
+    if (!address_policy_allows(&transfer->check, &address->addr, false))
         return CURL_SOCKET_BAD;
     return socket(address->family, address->socktype | SOCK_CLOEXEC,
                   address->protocol);
@@ -321,8 +321,8 @@ on_connected(void *user, char *address, char *local, int port, int local_port)
     (void)port;
     (void)local_port;
     return address_read(address, &of) &&
-                   address_policy_may_send(&transfer->check,
-                                           (const struct sockaddr *)&of)
+                   address_policy_allows(&transfer->check,
+                                         (const struct sockaddr *)&of, true)
                ? CURL_PREREQFUNC_OK
                : CURL_PREREQFUNC_ABORT;
 }

@@ -288,12 +288,6 @@ undo_coding(struct fetch *f, struct slice *bytes)
     return !rc;
 }
 
-static bool
-is_behind(const struct fetch *f)
-{
-    return f->gunzip[0] && gunzip_is_behind(f->gunzip[0]);
-}
-
 /* The request */
 
 /* Called by libcurl whenever something was sent or received. */
@@ -466,7 +460,7 @@ hand_over(struct fetch *f)
 {
     struct slice bytes = {f->pending.data, f->pending.size};
 
-    if ((!bytes.size && !is_behind(f)) || f->is_refused)
+    if ((!bytes.size && !gunzip_is_behind(f->gunzip[0])) || f->is_refused)
         return true;
     fill_answer(f);
     if (is_passed_over(f)) {
@@ -577,7 +571,7 @@ on_hand_over(void *user)
     if (f->is_refused || f->is_left) {
         curl_loop_remove(f->client->web, &f->transfer);
         finish_fetch(f);
-    } else if (is_behind(f)) {
+    } else if (gunzip_is_behind(f->gunzip[0])) {
         timer_start(f->hand_over, 0);
     } else if (f->is_done) {
         finish_fetch(f);
@@ -786,11 +780,10 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
                         on_waited, &w);
     if (!fetch)
         return problem_memory(&client->problem);
-    rc = client_until(client, &w.is_over);
-    if (rc) {
+    rc = client_until(client, &w.is_over, &w.why);
+    if (!w.is_over) {
         answer->is_sent = true; /* it may be */
         fetch_free(fetch);
-        return rc;
     }
-    return client_take_problem(client, &w.why);
+    return rc;
 }

@@ -497,7 +497,8 @@ connect_next(struct lws_link *link)
 {
     while ((link->current = link->next)) {
         link->next = link->next->ai_next;
-        if (!address_policy_may_connect(&link->check, link->current->ai_addr)) {
+        if (!address_policy_allows(&link->check, link->current->ai_addr,
+                                   false)) {
             refuse_address(link);
         } else if (connect_to(link, link->current)) {
             timer_stop(link->timer);
@@ -611,7 +612,7 @@ add_headers(struct lws_link *link, char **at, size_t room)
     const struct curl_slist *line = link->target.headers;
     size_t size = sizeof(first) - 1;
 
-    if (!address_policy_may_send(&link->check, link->current->ai_addr)) {
+    if (!address_policy_allows(&link->check, link->current->ai_addr, true)) {
         link->next = NULL;
         refuse_address(link);
         return -1;

@@ -235,7 +235,7 @@ read_url(struct gather *g, char *url)
     baseline = baseline_start(g->client, &plan, on_resource, on_read, g);
     if (!baseline)
         return problem_memory(&g->why);
-    rc = client_until(g->client, &g->is_over);
+    rc = client_until(g->client, &g->is_over, NULL);
     if (rc)
         baseline_free(baseline);
     if (!rc && !g->why.rc)

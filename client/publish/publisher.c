@@ -432,11 +432,9 @@ td_publisher_flush(struct td_publisher *publisher)
         wait_for(publisher, publisher->state, 0);
     if (!flush.is_over)
         publisher->flush = &flush;
-    rc = client_until(client, &flush.is_over);
+    rc = client_until(client, &flush.is_over, &flush.why);
     if (!flush.is_over) /* else a callback may have closed it */
         publisher->flush = outer;
-    if (!rc && flush.why.rc)
-        return client_end(client, client_take_problem(client, &flush.why));
     return client_end(client, rc);
 }
 

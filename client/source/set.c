@@ -184,11 +184,9 @@ td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
     discovery = discovery_start(client, l.url, 0, NULL, on_set, on_end, &l);
     if (!discovery)
         return client_end(client, problem_memory(&client->problem));
-    rc = client_until(client, &l.is_over);
+    rc = client_until(client, &l.is_over, &l.why);
     if (!l.is_over)
         discovery_free(discovery);
-    else
-        rc = client_take_problem(client, &l.why);
     return client_end(client, rc);
 }
 
@@ -204,7 +202,6 @@ td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
 #define ITEMS_MAX 256
 
 struct offer {
-    struct td_client *client;
     const char *url;
     struct td_offer offer;
     struct td_item items[ITEMS_MAX];
@@ -320,15 +317,6 @@ on_offered_end(const struct problem *why, void *user)
     o->is_over = true;
 }
 
-/* Turns the loop until `o` is over. */
-static enum status
-await_offer(struct offer *o)
-{
-    enum status rc = client_until(o->client, &o->is_over);
-
-    return rc ? rc : client_take_problem(o->client, &o->why);
-}
-
 /* The set's Change Lists */
 
 static enum status
@@ -375,7 +363,6 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
 
     if (!o)
         return problem_memory(&client->problem);
-    o->client = client;
     arena_init(&o->arena, SIZE_MAX / 2);
     buf_init(&o->json, DOCUMENT_FETCH_TEXT_MAX);
     rc = set_url_read(client, set_url, set);
@@ -389,12 +376,14 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
 
     o->discovery = discovery_start(client, o->url, 0, &watch, on_offered,
                                    on_offered_end, o);
-    rc = o->discovery ? await_offer(o) : problem_memory(&client->problem);
+    rc = o->discovery ? client_until(client, &o->is_over, &o->why)
+                      : problem_memory(&client->problem);
     request.url = o->offered.change_list;
     if (!rc && request.url) {
         o->is_over = false;
         o->page = document_fetch_start(client, &request, &events, on_lists, o);
-        rc = o->page ? await_offer(o) : problem_memory(&client->problem);
+        rc = o->page ? client_until(client, &o->is_over, &o->why)
+                     : problem_memory(&client->problem);
     }
     if (!rc && (o->has_failed || o->json.failed))
         rc = problem_memory(&client->problem);

@@ -36,7 +36,7 @@ may(struct address_policy *reach, const char *host, const char *at)
     struct address_policy_check check;
 
     address_policy_begin(reach, &check, host, false, false);
-    return address_policy_may_connect(&check, (struct sockaddr *)&to);
+    return address_policy_allows(&check, (struct sockaddr *)&to, false);
 }
 
 /* Connects, and sends a request. */
@@ -47,8 +47,8 @@ asks(struct address_policy *reach, const char *host, const char *at)
     struct address_policy_check check;
 
     address_policy_begin(reach, &check, host, false, false);
-    return address_policy_may_connect(&check, (struct sockaddr *)&to) &&
-           address_policy_may_send(&check, (struct sockaddr *)&to);
+    return address_policy_allows(&check, (struct sockaddr *)&to, false) &&
+           address_policy_allows(&check, (struct sockaddr *)&to, true);
 }
 
 static struct address_policy *
@@ -97,7 +97,7 @@ TEST(a_source_cannot_move_into_this_machine)
     assert_false(asks(reach, "source.example", NEAR));
     assert_false(asks(reach, "SOURCE.example", LAN));
     address_policy_begin(reach, &check, "source.example", false, false);
-    assert_false(address_policy_may_send(&check, (struct sockaddr *)&near));
+    assert_false(address_policy_allows(&check, (struct sockaddr *)&near, true));
     assert_string_equal(address_policy_refused(&check).text,
                         "it leads to 127.0.0.1, an address of this machine, "
                         "which no source elsewhere may name without "
@@ -156,7 +156,7 @@ TEST(what_the_program_names_itself_is_not_judged)
     assert_true(address_policy_add_source(reach, PUBLIC));
     assert_false(asks(reach, "x.example", NEAR));
     address_policy_begin(reach, &check, "x.example", true, false);
-    assert_true(address_policy_may_send(&check, (struct sockaddr *)&near));
+    assert_true(address_policy_allows(&check, (struct sockaddr *)&near, true));
     reach->allows_all = true;
     assert_true(asks(reach, "x.example", NEAR));
     address_policy_fini(reach);
@@ -185,7 +185,7 @@ TEST(behind_a_proxy_the_written_host_is_judged)
     assert_true(address_policy_add_source(reach, "source.example"));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         address_policy_begin(reach, &check, rows[i].host, false, true);
-        if (address_policy_may_send(&check, (struct sockaddr *)&proxy) !=
+        if (address_policy_allows(&check, (struct sockaddr *)&proxy, true) !=
             rows[i].may)
             fail_msg("%s", rows[i].host);
     }
