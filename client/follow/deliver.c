@@ -122,7 +122,7 @@ deliver(struct td_follower *f, struct td_message *message)
     }
 
     f->is_calling = true;
-    rc = f->on_message(message, f->message_user);
+    rc = f->plan.on_message(message, f->plan.message_user);
     if (!follower_is_here(f))
         return false;
     if (rc)

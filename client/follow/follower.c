@@ -188,7 +188,7 @@ follower_report(struct td_follower *f, const char *why, unsigned ms)
     if (!f->how.on_trouble)
         return true;
     f->is_calling = true;
-    f->how.on_trouble(why, ms, f->user);
+    f->how.on_trouble(why, ms, f->plan.user);
     return follower_is_here(f);
 }
 
@@ -204,7 +204,7 @@ follower_doubt(struct td_follower *f, const char *why)
     if (!f->how.on_doubt)
         return true;
     f->is_calling = true;
-    f->how.on_doubt(why, f->user);
+    f->how.on_doubt(why, f->plan.user);
     return follower_is_here(f);
 }
 
@@ -215,7 +215,7 @@ follower_report_lists(struct td_follower *f)
 
     f->report = (struct list_report){.n = {0}};
     f->is_calling = true;
-    client_report(&report, f->how.on_report, f->user);
+    client_report(&report, f->how.on_report, f->plan.user);
     return follower_is_here(f);
 }
 
@@ -455,10 +455,10 @@ follower_end(struct td_follower *f, const struct problem *why)
     follower_enter(f, FOLLOWER_ENDED);
     client_idles(f->client, &f->running, true);
     close_pusher(f);
-    if (f->on_end)
-        f->on_end(&copy, f->end_user);
+    if (f->plan.on_end)
+        f->plan.on_end(&copy, f->plan.end_user);
     else if (f->how.on_end)
-        f->how.on_end(td_status_of(copy.rc), copy.text, f->user);
+        f->how.on_end(td_status_of(copy.rc), copy.text, f->plan.user);
     return false;
 }
 

@@ -202,17 +202,25 @@ struct follower_comparison {
 /* The end, called once; the caller still frees the follower. */
 typedef void follower_end_fn(const struct problem *why, void *user);
 
+struct follower_plan {
+    const char *url;
+    const struct td_follow_options *options; /* NULL: all zero */
+    td_message_fn *on_message;
+    void *user;              /* of the options' functions */
+    void *message_user;      /* of on_message; NULL: `user` */
+    follower_end_fn *on_end; /* NULL: the options' on_end */
+    void *end_user;
+    struct shared_stream *shared; /* which it may join, as `number`; or NULL */
+    size_t number;
+};
+
 struct td_follower {
     struct td_client *client;
     struct running running;
     const struct phase *const *phases; /* by states */
     struct td_follow_options how; /* checked; its pointers were the caller's */
     struct follow_options options;
-    td_message_fn *on_message;
-    void *message_user; /* of on_message */
-    void *user;         /* of the options' functions */
-    follower_end_fn *on_end;
-    void *end_user;
+    struct follower_plan plan; /* its functions and their users */
 
     enum follower_state state;
     bool is_paused;  /* by the caller */
@@ -247,18 +255,6 @@ struct td_follower {
 };
 
 /* follower_api.c */
-
-struct follower_plan {
-    const char *url;
-    const struct td_follow_options *options; /* NULL: all zero */
-    td_message_fn *on_message;
-    void *user;
-    void *message_user;      /* of on_message; NULL: `user` */
-    follower_end_fn *on_end; /* NULL: the options' on_end */
-    void *end_user;
-    struct shared_stream *shared; /* which it may join, as `number`; or NULL */
-    size_t number;
-};
 
 /* Copies what `plan` points to. The follower begins in a later turn of the
  * loop. */

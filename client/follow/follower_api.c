@@ -30,11 +30,9 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->client = client;
     f->running = (struct running){.close = follower_free, .owner = f};
     f->phases = phases;
-    f->on_message = plan->on_message;
-    f->message_user = plan->message_user ? plan->message_user : plan->user;
-    f->user = plan->user;
-    f->on_end = plan->on_end;
-    f->end_user = plan->end_user;
+    f->plan = *plan;
+    if (!plan->message_user)
+        f->plan.message_user = plan->user;
     f->shared.stream = plan->shared;
     f->shared.number = plan->number;
     f->attempts.pause_ms = PAUSE_FIRST;
@@ -99,15 +97,12 @@ td_follow(struct td_client *client, const char *url,
 
     client_begin(client);
     rc = client_add_source(client, url);
-    if (rc)
-        return client_end(client, rc);
-    rc = follower_new(client, &plan, &f, &blocking.why);
-    if (rc)
-        return client_end(client, client_take_problem(client, &blocking.why));
-    rc = client_until(client, &blocking.is_over);
-    follower_free(f);
-    if (!rc)
+    if (!rc && follower_new(client, &plan, &f, &blocking.why)) {
         rc = client_take_problem(client, &blocking.why);
+    } else if (!rc) {
+        rc = client_until(client, &blocking.is_over, &blocking.why);
+        follower_free(f);
+    }
     return client_end(client, rc);
 }
 

@@ -1,15 +1,23 @@
 #include "client/follow/list_reader.h"
 
+#include <stdatomic.h>
+
+#include "base/array.h"
+#include "base/gunzip.h"
 #include "base/loop.h"
-#include "client/history/closed_list.h"
 #include "client/history/part_list.h"
 #include "client/lib/fetch.h"
 #include "client/source/document_fetch.h"
+#include "proto/input/list_proof.h"
 
 /* After so many guesses the search halves the lists that are left. */
 #define GUESSES_MAX 4
 
 #define REDIRECTS_MAX 10
+
+/* Where a piece ends. */
+#define PIECE_ENTRIES 2000
+#define PIECE_BYTES   (512 * 1024)
 
 enum list_state {
     LIST_NONE,
@@ -18,15 +26,25 @@ enum list_state {
     LIST_READY    /* proven, or not: why */
 };
 
+/* Some fragments of a list, one after the other. */
+struct piece {
+    size_t at, size;      /* bytes of the text */
+    uint64_t after, last; /* seqs */
+    struct digest digest; /* d(last) */
+};
+
 struct coming_list {
     struct list_reader *reader;
     enum list_state state;
     size_t i; /* of the reader's parts */
     struct fetch *fetch;
-    struct buf body;
+    struct buf body; /* as it came, gzip or plain */
     struct job job;
-    struct coverage known;
-    struct closed_list list;
+    struct coverage known; /* the digest at an entry of the log, if known */
+    struct buf text;
+    struct coverage covers; /* epoch, after, last, digest */
+    struct piece *pieces;
+    size_t n_pieces, capacity;
     struct problem why;
 };
 
@@ -34,8 +52,8 @@ struct coming_list {
 struct coming_piece {
     struct list_reader *reader;
     struct job job;
-    const struct closed_list *list;
-    const struct closed_piece *piece;
+    const struct coming_list *list;
+    const struct piece *piece;
     uint64_t after; /* earlier entries were handed over before */
     struct entry entry;
     struct change_batch batch;
@@ -97,8 +115,8 @@ list_reader_free(struct list_reader *r)
         loop_drop_job(&r->lists[i].job);
         fetch_free(r->lists[i].fetch);
         buf_fini(&r->lists[i].body);
-        buf_fini(&r->lists[i].list.text);
-        free(r->lists[i].list.pieces);
+        buf_fini(&r->lists[i].text);
+        free(r->lists[i].pieces);
     }
     history_parts_fini(&r->archives);
     history_parts_fini(&r->parts);
@@ -143,15 +161,93 @@ end_without_memory(struct list_reader *r)
 
 /* Lists */
 
+static bool
+is_dropped(const struct list_reader *r)
+{
+    return atomic_load_explicit(&r->is_dropped, memory_order_relaxed);
+}
+
+static enum status
+on_bytes(struct slice bytes, void *user, struct problem *why)
+{
+    struct coming_list *list = user;
+
+    if (is_dropped(list->reader))
+        return STATUS_STOPPED;
+    buf_add_slice(&list->text, bytes);
+    return list->text.failed ? problem_memory(why) : STATUS_OK;
+}
+
+static enum status
+on_list_head(const struct list_head *head, void *user, struct problem *why)
+{
+    struct coming_list *list = user;
+
+    list->covers = head->covers;
+    return head->covers.until_us == DATETIME_NONE
+               ? problem(why, STATUS_UNSUPPORTED, "it is no closed Change List")
+               : STATUS_OK;
+}
+
+static enum status
+on_list_entry(const struct list_entry *entry, void *user, struct problem *why)
+{
+    struct coming_list *list = user;
+    struct piece *piece =
+        list->n_pieces ? &list->pieces[list->n_pieces - 1] : NULL;
+
+    if (!piece || piece->size >= PIECE_BYTES ||
+        piece->last - piece->after >= PIECE_ENTRIES) {
+        if (!ONE_MORE(list->pieces, &list->capacity, list->n_pieces))
+            return problem_memory(why);
+        piece = &list->pieces[list->n_pieces++];
+        *piece = (struct piece){.at = (size_t)entry->at,
+                                .after = entry->view->seq - 1};
+    }
+    piece->size += entry->text.size;
+    piece->last = entry->view->seq;
+    piece->digest = *entry->digest;
+    return is_dropped(list->reader) ? STATUS_STOPPED : STATUS_OK;
+}
+
+/* Unpacks and proves a list, whose memory is used again.
+ *
+ * STATUS_MALFORMED: it contradicts itself; STATUS_DIFFERENT: it is of another
+ * history than `known`; STATUS_UNSUPPORTED: not written by a broker, or longer
+ * than LIST_READER_LIST_MAX; STATUS_MEMORY; STATUS_STOPPED. */
 static void
 work_on_list(struct job *job)
 {
+    static const struct list_proof_events events = {on_list_head,
+                                                    on_list_entry};
     struct coming_list *list = list_entry(job, struct coming_list, job);
-    struct list_reader *r = list->reader;
+    struct list_chain chain = {.epoch = ""};
+    struct gunzip *gunzip =
+        gunzip_new(LIST_READER_LIST_MAX, true, on_bytes, list);
+    struct list_proof *proof = list_proof_new(
+        &chain, list->reader->parts.all[list->i].url, &events, list);
+    struct problem *why = &list->why;
+    enum status rc = gunzip && proof ? STATUS_OK : problem_memory(why);
 
-    list->why.rc =
-        closed_list_read(&list->list, r->parts.all[list->i].url,
-                         buf_slice(&list->body), &list->known, &list->why);
+    buf_clear(&list->text);
+    list->n_pieces = 0;
+    if (!rc)
+        rc = gunzip_all(gunzip, buf_slice(&list->body), why);
+    if (!rc)
+        rc = gunzip_end(gunzip, why);
+    if (rc == STATUS_TOO_LARGE)
+        rc = problem(why, STATUS_UNSUPPORTED,
+                     "it unpacks to more than %u bytes", LIST_READER_LIST_MAX);
+    if (!rc && list->known.has_digest)
+        list_proof_expect(proof, list->known.last, &list->known.digest,
+                          "the follower");
+    if (!rc)
+        rc = list_proof_feed(proof, buf_slice(&list->text), why);
+    if (!rc)
+        rc = list_proof_end(proof, &chain, why);
+    why->rc = rc;
+    gunzip_free(gunzip);
+    list_proof_free(proof);
     buf_fini(&list->body);
 }
 
@@ -201,9 +297,9 @@ ask_list(struct list_reader *r, struct coming_list *list, size_t i,
     const struct fetch_request request = {
         .url = r->parts.all[i].url,
         .headers = headers,
-        .max_bytes = CLOSED_LIST_MAX,
+        .max_bytes = LIST_READER_LIST_MAX,
         .redirects = REDIRECTS_MAX,
-        .keeps_coding = true, /* closed_list.h inflates it, elsewhere */
+        .keeps_coding = true, /* a worker inflates it */
         .silence_s = r->silence_s,
     };
 
@@ -243,7 +339,7 @@ search_next(struct list_reader *r)
 static bool
 search_ends(struct list_reader *r, const struct coming_list *list)
 {
-    const struct coverage *covers = &list->list.covers;
+    const struct coverage *covers = &list->covers;
     struct list_search *s = &r->search;
 
     if (covers->last <= r->at.seq) {
@@ -270,9 +366,7 @@ work_on_piece(struct job *job)
     uint64_t seq = p->piece->after;
 
     p->rc = STATUS_OK;
-    while (
-        !p->rc && rest.size > 0 &&
-        !atomic_load_explicit(&p->reader->is_dropped, memory_order_relaxed)) {
+    while (!p->rc && rest.size > 0 && !is_dropped(p->reader)) {
         size_t left = rest.size;
         struct slice fragment = slice_take(&rest, '\n');
 
@@ -296,10 +390,10 @@ on_piece_done(struct job *job)
 static void
 give_pieces(struct list_reader *r)
 {
-    const struct closed_list *list = &r->lists[r->current].list;
+    const struct coming_list *list = &r->lists[r->current];
 
     while (r->n < LIST_READER_PIECES && r->i_piece < list->n_pieces) {
-        const struct closed_piece *piece = &list->pieces[r->i_piece++];
+        const struct piece *piece = &list->pieces[r->i_piece++];
         struct coming_piece *p =
             &r->pieces[(r->first + r->n) % LIST_READER_PIECES];
 
@@ -356,7 +450,7 @@ on_timer(void *user)
     struct list_reader *r = user;
     struct coming_list *list = &r->lists[r->current];
     struct coming_list *next = &r->lists[1 - r->current];
-    const struct coverage *covers = &list->list.covers;
+    const struct coverage *covers = &list->covers;
     bool is_last = list->i + 1 == r->parts.n;
 
     if (r->is_paused || list->state != LIST_READY)
@@ -475,8 +569,7 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
     for (size_t i = 0; i < 2; i++) {
         r->lists[i].reader = r;
         buf_init(&r->lists[i].body, 0);
-        r->lists[i].list.is_dropped = &r->is_dropped;
-        buf_init(&r->lists[i].list.text, CLOSED_LIST_MAX);
+        buf_init(&r->lists[i].text, LIST_READER_LIST_MAX);
     }
     r->timer = timer_new(client->loop, on_timer, r);
     if (!r->timer ||

@@ -8,12 +8,12 @@
  * on_end the next one:  fetch, gzip --> prove --> waits
  *
  * Worker threads prove the lists, and make changes of their pieces; the thread
- * of the handle hands these over in order. A list is proven as a whole before
- * its first change is handed over (closed_list.h), and continues the digest of
- * the list before: so each batch is at the position and the digest that a
- * stream would have there.
+ * of the handle hands these over in order. Nothing of a list counts before all
+ * of it is proven (proto/input/list_proof.h): so an altered, short or reordered
+ * list hands over nothing. It continues the digest of the list before: so each
+ * batch is at the position and the digest that a stream would have there.
  *
- * Memory: two lists (CLOSED_LIST_MAX each), one of them packed, too; and
+ * Memory: two lists (LIST_READER_LIST_MAX each), one of them packed, too; and
  * LIST_READER_PIECES pieces as changes.
  */
 #pragma once
@@ -22,6 +22,10 @@
 #include "client/lib/client.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
+
+/* Most bytes of a list, packed and unpacked. A broker's list has 50 MiB and one
+ * entry at most. */
+#define LIST_READER_LIST_MAX (64u * 1024 * 1024)
 
 /* Pieces at work or waiting for their turn: libuv's pool has four threads. */
 #define LIST_READER_PIECES 4

@@ -247,19 +247,6 @@ begin_live(struct td_follower *f)
 
 /* Ends */
 
-/* The lines that nginx needs, where the caller allows one transport alone and a
- * proxy may have spoilt it; else NULL. */
-static const char *
-lines_of_nginx(unsigned open, const struct problem *why)
-{
-    if (open == TD_WEBSOCKET && why->http_status)
-        return "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade;"
-               " proxy_set_header Connection \"upgrade\";";
-    if (open == TD_EVENTS && !why->http_status)
-        return "proxy_buffering off; proxy_read_timeout 1h;";
-    return NULL;
-}
-
 /* Reports once what is used instead; if that is nothing, begin_live ends or
  * pauses with the reason. */
 static bool
@@ -270,8 +257,15 @@ end_unfit(struct td_follower *f, const struct problem *why)
     int64_t now_ms = clock_steady_ms();
     bool is_news = transport_choice_unfit(c->choice, c->transport, now_ms);
     unsigned next = transport_choice_choose(c->choice, c->open, now_ms);
-    const char *lines = lines_of_nginx(c->open, why);
+    const char *lines = NULL; /* that nginx needs */
 
+    /* The caller allows one transport alone, and a proxy may have spoilt it. */
+    if (c->open == TD_WEBSOCKET && why->http_status)
+        lines =
+            "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade;"
+            " proxy_set_header Connection \"upgrade\";";
+    else if (c->open == TD_EVENTS && !why->http_status)
+        lines = "proxy_buffering off; proxy_read_timeout 1h;";
     c->unfit = *why;
     if (lines)
         problem(&c->unfit, why->rc,

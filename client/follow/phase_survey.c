@@ -140,7 +140,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
         return true;
     f->survey.progress_ms = now_ms;
     f->is_calling = true;
-    f->how.on_progress(f->survey.n_listed, f->user);
+    f->how.on_progress(f->survey.n_listed, f->plan.user);
     return follower_is_here(f) && !f->is_paused;
 }
 
@@ -166,7 +166,7 @@ compare_list(struct td_follower *f)
         return !extent->n_held ||
                follower_report(f, SURVEY_HELD_TEXT, f->how.poll_ms);
     f->is_calling = true;
-    f->how.on_held(extent->n_held, extent->n_resources, f->user);
+    f->how.on_held(extent->n_held, extent->n_resources, f->plan.user);
     return follower_is_here(f);
 }
 

@@ -204,14 +204,6 @@ stay_quiet(struct history *h)
     read_from(h, h->search.first);
 }
 
-/* True if all of the list that was loaded was read before. */
-static bool
-has_no_news(const struct history *h)
-{
-    return h->list.kept.found == LIST_CONTINUED &&
-           h->list.kept.n_marks == h->origin.place.n_read;
-}
-
 /* Searches by order. True: the search is over for now. */
 static bool
 search_order(struct history *h)
@@ -236,8 +228,10 @@ search_order(struct history *h)
     is_newest = o->part + 1 == h->parts.n;
     if (!is_newest || (h->list.is_loaded && history_is_recognised(h)) ||
         h->parts.all[o->part].is_package) {
-        if (is_newest && o->has_lists && h->list.is_loaded && has_no_news(h))
-            stay_quiet(h);
+        if (is_newest && o->has_lists && h->list.is_loaded &&
+            h->list.kept.found == LIST_CONTINUED &&
+            h->list.kept.n_marks == o->place.n_read)
+            stay_quiet(h); /* all of the list was read before */
         else
             read_from(h, h->search.first);
         return true;

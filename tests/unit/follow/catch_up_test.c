@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/history/closed_list.h"
 #include "client/tidings.h"
 #include "proto/resourcesync/document_write.h"
 #include "tests/clock.h"
@@ -24,6 +23,7 @@
 #define OTHER_EPOCH "fedcba9876543210"
 #define N_LISTS     3
 #define LENGTH      4
+#define LIST_MAX    ((size_t)64 << 20) /* LIST_READER_LIST_MAX */
 
 struct stage {
     struct site *site;
@@ -393,7 +393,7 @@ put_bomb(struct stage *s)
     struct buf bomb;
 
     buf_init(&bomb, SIZE_MAX / 2);
-    gzip_add_bomb(&bomb, ' ', (size_t)CLOSED_LIST_MAX + 1);
+    gzip_add_bomb(&bomb, ' ', LIST_MAX + 1);
     site_put(s->site, "/2.xml", "application/xml", buf_slice(&bomb));
     buf_fini(&bomb);
 }
