@@ -47,20 +47,6 @@ commands_begin(void)
 
 /* Names */
 
-/* The number of the arguments that the name of the command takes; 0: it is
- * another one. */
-static int
-match_name(const struct command *command, int argc, char **argv)
-{
-    struct slice rest = slice_of(command->name);
-    int n = 0;
-
-    for (; rest.size > 0; n++)
-        if (n == argc || !slice_is(slice_take(&rest, ' '), argv[n]))
-            return 0;
-    return n;
-}
-
 /* Finds the command with the longest name that the arguments begin with.
  * NULL: none. */
 static const struct command *
@@ -70,9 +56,13 @@ find_command(const struct program *program, int argc, char **argv, int *n_words)
 
     *n_words = 0;
     for (size_t i = 0; program->commands[i]; i++) {
-        int n = match_name(program->commands[i], argc, argv);
+        struct slice rest = slice_of(program->commands[i]->name);
+        bool is_it = true;
+        int n = 0;
 
-        if (n > *n_words) {
+        for (; is_it && rest.size > 0; n++)
+            is_it = n < argc && slice_is(slice_take(&rest, ' '), argv[n]);
+        if (is_it && n > *n_words) {
             *n_words = n;
             found = program->commands[i];
         }

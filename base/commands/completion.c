@@ -87,10 +87,10 @@ static void
 put_quoted(const char *text, const char *specials, FILE *to)
 {
     for (; *text; text++)
-        if (*text == '\'')
-            fputs("'\\''", to);
-        else if (strchr(specials, *text))
+        if (strchr(specials, *text))
             fprintf(to, "\\%c", *text);
+        else if (*text == '\'')
+            fputs("'\\''", to);
         else
             fputc(*text, to);
 }
@@ -381,11 +381,7 @@ static void
 fish_help(const char *help, FILE *to)
 {
     fputs(" -d '", to);
-    for (; *help; help++)
-        if (strchr("'\\", *help))
-            fprintf(to, "\\%c", *help);
-        else
-            fputc(*help, to);
+    put_quoted(help, "'\\", to);
     fputs("'\n", to);
 }
 

@@ -81,22 +81,15 @@ copy_link(struct download_job_link *to, struct slice url, struct slice hash,
     return to->url && to->hash;
 }
 
-/* True if a digest or a length shows whether the duplicate has the right
- * bytes. */
-static bool
-is_guarded(const struct want *want, const struct downloads_link *link)
-{
-    return want->hash.size || want->length != LENGTH_NONE || link->hash.size ||
-           link->length != LENGTH_NONE;
-}
-
 /* Copies the usable duplicates that are guarded, or those that are not, the
- * best first. */
+ * best first: a digest or a length shows whether a guarded one has the right
+ * bytes. */
 static bool
 copy_duplicates(struct download_job *job, const struct want *want,
                 bool are_guarded)
 {
     bool is_taken[DOWNLOADS_LOOKED_AT_MAX] = {false};
+    bool all_guarded = want->hash.size || want->length != LENGTH_NONE;
     unsigned most = DOWNLOADS_DUPLICATES_MAX + (are_guarded ? 0 : 1); /* loc */
     size_t n = want->n_duplicates < DOWNLOADS_LOOKED_AT_MAX
                    ? want->n_duplicates
@@ -110,7 +103,8 @@ copy_duplicates(struct download_job *job, const struct want *want,
             const struct downloads_link *link = &want->duplicates[i];
 
             if (is_taken[i] || !host_name_is_url(link->href) ||
-                is_guarded(want, link) != are_guarded ||
+                (all_guarded || link->hash.size ||
+                 link->length != LENGTH_NONE) != are_guarded ||
                 (best && order_of(link) >= order_of(best)))
                 continue;
             best = link;

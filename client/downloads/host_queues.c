@@ -99,32 +99,21 @@ host_queues_remove(struct queued_job *job)
     job->host->n_waiting--;
 }
 
-static struct queued_job *
-take_job(struct host *host, int64_t now_ms)
-{
-    struct queued_job *job;
-
-    if (host->n_running >= host->n_places || host->until_ms > now_ms)
-        return NULL;
-    list_walk (job, &host->waiting, node) {
-        if (job->due_ms > now_ms)
-            continue;
-        host_queues_remove(job);
-        host->n_running++;
-        return job;
-    }
-    return NULL;
-}
-
 struct queued_job *
 host_queues_take(struct host_queues *hosts, int64_t now_ms)
 {
+    struct queued_job *job;
     struct host *host;
 
     list_walk (host, &hosts->all, node) {
-        struct queued_job *job = take_job(host, now_ms);
+        bool is_free =
+            host->n_running < host->n_places && host->until_ms <= now_ms;
 
-        if (job) {
+        list_walk (job, &host->waiting, node) {
+            if (!is_free || job->due_ms > now_ms)
+                continue;
+            host_queues_remove(job);
+            host->n_running++;
             list_put(&hosts->all, &host->node);
             return job;
         }

@@ -27,28 +27,20 @@ remove_files(int fd, bool is_all)
         closedir(dir);
 }
 
-/* True if `name` is still the directory that we opened, and belongs to us. Its
- * last user may have removed it, and another user may have made a new one. */
-static bool
-is_ours(int fd, int above_fd, const char *name)
-{
-    struct stat here, there;
-
-    return !fstat(fd, &here) &&
-           !fstatat(above_fd, name, &there, AT_SYMLINK_NOFOLLOW) &&
-           here.st_dev == there.st_dev && here.st_ino == there.st_ino &&
-           here.st_uid == geteuid() && !(here.st_mode & (S_IWGRP | S_IWOTH));
-}
-
-/* -1: another user has the lock. */
+/* -1: another user has the lock, or `name` is not ours: the last user may have
+ * removed the directory that we opened, and another user made a new one. */
 static int
 lock_dir(int above_fd, const char *name)
 {
+    struct stat here, there;
     int fd =
         openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd >= 0 &&
-        (flock(fd, LOCK_EX | LOCK_NB) || !is_ours(fd, above_fd, name)))
+        (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &here) ||
+         fstatat(above_fd, name, &there, AT_SYMLINK_NOFOLLOW) ||
+         here.st_dev != there.st_dev || here.st_ino != there.st_ino ||
+         here.st_uid != geteuid() || (here.st_mode & (S_IWGRP | S_IWOTH))))
         file_close(&fd);
     return fd;
 }

@@ -473,23 +473,6 @@ on_file(const char *path, void *user)
     return !a->strays.failed || mirror_fail_memory(&a->mine);
 }
 
-/* Reports the findings. Only reads, and runs the loop meanwhile. False: the
- * comparison failed, a->why says why. */
-static bool
-compare(struct audit *a)
-{
-    buf_init(&a->lost, LISTS_MAX);
-    buf_init(&a->strays, LISTS_MAX);
-    if (!each_set(a, a->theirs.db, judge_set) || !compare_databases(a))
-        return false;
-    if (mirror_dir_walk(a->mine.dir, on_file, a))
-        return go_on(a);
-    if (!a->why.rc && !a->mine.why.rc)
-        problem(&a->why, STATUS_IO, "cannot read the mirror: %s",
-                strerror(errno));
-    return false;
-}
-
 /* Repair */
 
 static bool
@@ -572,12 +555,20 @@ repair_files(struct audit *a)
     return !a->why.rc;
 }
 
-static bool
+static void
 compare_and_repair(struct audit *a)
 {
-    bool is_good = compare(a);
-    uint64_t n = n_findings(&a->result);
+    bool is_good = each_set(a, a->theirs.db, judge_set) && compare_databases(a);
+    uint64_t n;
 
+    if (is_good && !mirror_dir_walk(a->mine.dir, on_file, a)) {
+        is_good = false;
+        if (!a->why.rc && !a->mine.why.rc)
+            problem(&a->why, STATUS_IO, "cannot read the mirror: %s",
+                    strerror(errno));
+    }
+    is_good = is_good && go_on(a);
+    n = n_findings(&a->result);
     if (is_good && a->options->repair && n > 0)
         is_good = repair_files(a);
     else if (is_good && n == 0)
@@ -598,7 +589,6 @@ compare_and_repair(struct audit *a)
                 "the lists of the source have %" PRIu64
                 " rows that cannot be used",
                 a->result.n_left_out);
-    return is_good;
 }
 
 static bool
@@ -634,6 +624,8 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     int64_t set;
 
     client_begin(client);
+    buf_init(&a.lost, LISTS_MAX);
+    buf_init(&a.strays, LISTS_MAX);
     mirror_defaults(&a.following, &asking);
     mirror_defaults(&a.repairing, &wishes);
     host_places_set(client->places, a.repairing.per_host);

@@ -45,9 +45,10 @@ open_in(int dir_fd, const char *name)
                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Opens a directory, which it makes if it is missing. */
+/* Opens a directory, which it makes if it is missing. `is_state`: syncs a new
+ * one to the disk. */
 static int
-make_in(int dir_fd, const char *name)
+make_in(int dir_fd, const char *name, bool is_state)
 {
     int fd = open_in(dir_fd, name);
 
@@ -55,19 +56,8 @@ make_in(int dir_fd, const char *name)
         return fd;
     if (mkdirat(dir_fd, name, 0777) && errno != EEXIST)
         return -1;
-    return open_in(dir_fd, name);
-}
-
-/* The same for a directory of the state; syncs a new one to the disk. */
-static int
-make_state_in(int dir_fd, const char *name)
-{
-    int fd = open_in(dir_fd, name);
-
-    if (fd >= 0)
-        return fd;
-    fd = make_in(dir_fd, name);
-    if (fd >= 0 && fsync(dir_fd))
+    fd = open_in(dir_fd, name);
+    if (fd >= 0 && is_state && fsync(dir_fd))
         file_close(&fd);
     return fd;
 }
@@ -83,7 +73,7 @@ open_all(struct mirror_dir *home, const char *dir, bool is_new,
     home->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home->dir_fd < 0)
         return !fail_at(why, "cannot open the directory", dir);
-    home->state_fd = is_new ? make_state_in(home->dir_fd, MIRROR_DIR_STATE)
+    home->state_fd = is_new ? make_in(home->dir_fd, MIRROR_DIR_STATE, true)
                             : open_in(home->dir_fd, MIRROR_DIR_STATE);
     if (home->state_fd < 0 && errno == ENOENT)
         return !problem(why, STATUS_IO,
@@ -114,7 +104,7 @@ open_all(struct mirror_dir *home, const char *dir, bool is_new,
                               "on the mirror %s",
                               dir)
                    : !fail_at(why, "cannot lock the mirror", dir);
-    home->incoming_fd = make_state_in(home->state_fd, "incoming");
+    home->incoming_fd = make_in(home->state_fd, "incoming", true);
     return home->incoming_fd >= 0 ||
            !fail_at(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
 }
@@ -160,12 +150,12 @@ mirror_dir_make_scratch(struct mirror_dir *home, int64_t set,
 {
     char number[24];
     char *path = NULL;
-    int above = make_state_in(home->state_fd, "scratch");
+    int above = make_in(home->state_fd, "scratch", true);
     int fd = -1;
 
     snprintf(number, sizeof(number), "%" PRId64, set);
     if (above >= 0)
-        fd = make_state_in(above, number);
+        fd = make_in(above, number, true);
     if (fd < 0) {
         fail_at(why, "cannot make scratch/ in", home->state);
     } else if (asprintf(&path, "%s/scratch/%s", home->state, number) < 0) {
@@ -205,7 +195,7 @@ descend_path(const struct mirror_dir *home, const char *path, const char **rest,
         memcpy(blocked, *rest, size);
         blocked[size] = '\0';
         *rest += size + 1;
-        next = makes ? make_in(fd, blocked) : open_in(fd, blocked);
+        next = makes ? make_in(fd, blocked, false) : open_in(fd, blocked);
         saved = errno;
         if (next < 0 && parent_fd && is_in_the_way(saved)) {
             *parent_fd = fd;
@@ -363,7 +353,7 @@ make_found(struct mirror_dir *home)
     char name[16];
 
     if (home->found_fd < 0)
-        home->found_fd = make_state_in(home->state_fd, "found");
+        home->found_fd = make_in(home->state_fd, "found", true);
     if (home->found_fd < 0)
         return -1;
     while (home->n_found < FOUND_MAX) {

@@ -39,7 +39,7 @@ struct directory_tree {
     dev_t dev;
     ino_t ino;
     int root;   /* -1: not open at the moment */
-    int parent; /* the last folder that directory_tree_look used; -1: none */
+    int parent; /* the last folder that look_at used; -1: none */
     char parent_path[FILE_URI_PATH_MAX + 1];
 };
 
@@ -133,30 +133,6 @@ walk_path(struct directory_tree *tree, const char *path, size_t size, int *fd)
     }
     *fd = here;
     return here >= 0 ? STATUS_OK : absence(STATUS_NOT_FOUND);
-}
-
-static enum status
-directory_tree_look(struct directory_tree *tree, const char *path,
-                    struct place *place)
-{
-    const char *slash = strrchr(path, '/');
-    size_t size = slash ? (size_t)(slash - path) : 0;
-    enum status rc;
-
-    place->name = slash ? slash + 1 : path;
-    if (tree->parent < 0 || strlen(tree->parent_path) != size ||
-        memcmp(tree->parent_path, path, size)) {
-        file_close(&tree->parent);
-        rc = walk_path(tree, path, size, &tree->parent);
-        if (rc)
-            return rc;
-        memcpy(tree->parent_path, path, size);
-        tree->parent_path[size] = '\0';
-    }
-    place->dir_fd = tree->parent;
-    return fstatat(tree->parent, place->name, &place->st, AT_SYMLINK_NOFOLLOW)
-               ? absence(STATUS_NOT_FOUND)
-               : STATUS_OK;
 }
 
 /*
@@ -628,8 +604,23 @@ look_at_file(struct watch *w, const char *path, const struct place *place)
 static enum status
 look_at(struct watch *w, const char *path, bool warns, struct place *place)
 {
-    enum status rc = directory_tree_look(&w->tree, path, place);
+    struct directory_tree *tree = &w->tree;
+    const char *slash = strrchr(path, '/');
+    size_t size = slash ? (size_t)(slash - path) : 0;
+    enum status rc = STATUS_OK;
 
+    place->name = slash ? slash + 1 : path;
+    if (tree->parent < 0 || strlen(tree->parent_path) != size ||
+        memcmp(tree->parent_path, path, size)) {
+        file_close(&tree->parent);
+        rc = walk_path(tree, path, size, &tree->parent);
+        memcpy(tree->parent_path, path, size);
+        tree->parent_path[size] = '\0';
+    }
+    place->dir_fd = tree->parent;
+    if (!rc &&
+        fstatat(tree->parent, place->name, &place->st, AT_SYMLINK_NOFOLLOW))
+        rc = absence(STATUS_NOT_FOUND);
     if (rc == STATUS_GONE)
         end_gone(w);
     if (rc == STATUS_IO && warns)

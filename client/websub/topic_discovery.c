@@ -47,35 +47,28 @@ is_https(const char *url)
 
 /* Appends a hub; one over https goes before the others. */
 static void
-add_hub(struct topic_search *search, struct slice url)
+on_link(const struct pagelink *link, void *user)
 {
+    struct topic_search *search = user;
     struct topic *t = &search->topic;
     size_t at = t->n_hubs;
     char *hub;
 
-    for (size_t i = 0; i < t->n_hubs; i++)
-        if (slice_is(url, t->hubs[i]))
-            return;
-    if (t->n_hubs == TOPIC_HUBS_MAX)
+    if (!t->self && slice_has_word(link->rel, "self"))
+        t->self = is_usable(search, link->href);
+    if (search->has_hubs || !slice_has_word(link->rel, "hub") ||
+        t->n_hubs == TOPIC_HUBS_MAX)
         return;
-    hub = is_usable(search, url);
+    for (size_t i = 0; i < t->n_hubs; i++)
+        if (slice_is(link->href, t->hubs[i]))
+            return;
+    hub = is_usable(search, link->href);
     if (!hub)
         return;
     for (; is_https(hub) && at > 0 && !is_https(t->hubs[at - 1]); at--)
         t->hubs[at] = t->hubs[at - 1];
     t->hubs[at] = hub;
     t->n_hubs++;
-}
-
-static void
-on_link(const struct pagelink *link, void *user)
-{
-    struct topic_search *search = user;
-
-    if (!search->has_hubs && slice_has_word(link->rel, "hub"))
-        add_hub(search, link->href);
-    if (!search->topic.self && slice_has_word(link->rel, "self"))
-        search->topic.self = is_usable(search, link->href);
 }
 
 /* Reads the headers of the answer. */
