@@ -93,15 +93,17 @@ struct log_options {
     /* The acts of another broker are done: readers see them. They are lent. Log
      * thread; only with a journal; may be NULL. */
     void (*on_followed)(const struct act *acts, size_t n, void *user);
+    void *user;
 
     /* The copy is certain up to a later moment than before (log_is_certain).
      * Log thread, or the journal's follower; only to wake; with a journal only.
      * May be NULL. */
     void (*on_certain)(void *user);
 
-    /* A list has ended: there is a file to write. Log thread; only to wake. */
+    /* A list has ended: there is a file to write. Log thread; only to wake. May
+     * be NULL. */
     void (*on_closed)(void *user);
-    void *user;
+    void *wake_user; /* of the last two */
 };
 
 /* Opens the log in its directory, or creates it, and takes the directory's

@@ -180,8 +180,8 @@ conclude_round(struct log_thread *t, enum status rc,
     }
     if (!rc && n_births > 0)
         atomic_fetch_add_explicit(&t->births, n_births, memory_order_release);
-    if (!rc && has_ended)
-        t->options->on_closed(t->options->user);
+    if (!rc && has_ended && t->options->on_closed)
+        t->options->on_closed(t->options->wake_user);
     if (!rc && followed && t->options->on_followed)
         t->options->on_followed(t->sequencer.acts.all, t->sequencer.acts.n,
                                 t->options->user);

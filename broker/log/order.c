@@ -46,7 +46,7 @@ order_note(struct order *o, int64_t us)
     pthread_mutex_unlock(&o->mutex);
     order_cut_off(o, CUT_RECORDS, NULL);
     if (o->options->on_certain)
-        o->options->on_certain(o->options->user);
+        o->options->on_certain(o->options->wake_user);
 }
 
 void

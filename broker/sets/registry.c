@@ -524,15 +524,6 @@ on_acts(const struct act *acts, size_t n, struct post **post, void *user)
                : STATUS_OK;
 }
 
-static void
-on_closed(void *user)
-{
-    struct registry *r = user;
-
-    if (r->options.on_closed)
-        r->options.on_closed(r->options.user);
-}
-
 /* Acts of other brokers */
 
 /* Finds the set of that name, if this broker has made one, or makes it, which
@@ -564,15 +555,6 @@ on_foreign(const struct act *act, void *user)
     if (set && act->kind == ACT_SETTINGS && says_private(act->settings.text))
         set_mark_private(set, true);
     return set ? set->log : NULL;
-}
-
-static void
-on_certain(void *user)
-{
-    struct registry *r = user;
-
-    if (r->options.on_certain)
-        r->options.on_certain(r->options.user);
 }
 
 static void
@@ -652,12 +634,13 @@ registry_open(struct registry **registry,
         .on_removed = on_removed,
         .on_header = on_header,
         .on_acts = on_acts,
-        .on_closed = on_closed,
         .journal = options->journal,
         .on_foreign = on_foreign,
         .on_followed = on_followed,
-        .on_certain = on_certain,
         .user = r,
+        .on_closed = options->on_closed,
+        .on_certain = options->on_certain,
+        .wake_user = options->user,
     };
     enum status rc;
 

@@ -58,6 +58,7 @@ logs_open(struct logs *l, const char *dir, uint64_t entries)
         .on_header = on_header,
         .on_closed = on_closed,
         .user = l,
+        .wake_user = l,
     };
     if (log_open(&l->log, &l->options, &why))
         fail_msg("%s", why.text);

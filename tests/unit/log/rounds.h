@@ -354,6 +354,7 @@ world_open(unsigned to_forget)
         .on_header = on_header,
         .on_closed = on_closed,
         .user = w,
+        .wake_user = w,
     };
     w->log_thread.engine = &w->fake.engine;
     w->log_thread.tails = &w->tails;
