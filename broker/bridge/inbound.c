@@ -297,7 +297,8 @@ note_grant(struct inbound *in, int mid, int granted, struct problem *why)
      * from the stale filters, and mqtt.db may forget them. If that fails, the
      * next connection repeats it. */
     for (size_t n = 0; !rc && n < s->n_stale; n++)
-        rc = mqtt_db_drop_filter(in->db, in->config->name, s->stale[n], why);
+        rc = mqtt_db_set_filter(in->db, in->config->name, s->stale[n], false,
+                                why);
     s->n_stale = 0;
     if (granted >= MQTT_REASON_FAILED)
         return problem(why, STATUS_INVALID,
@@ -307,8 +308,8 @@ note_grant(struct inbound *in, int mid, int granted, struct problem *why)
      * before SUBACK or after it. After a crash before this row they come again.
      * After a later crash the session has the unacknowledged ones. */
     if (!rc && !s->is_known[i])
-        rc =
-            mqtt_db_add_filter(in->db, in->config->name, inputs[i].filter, why);
+        rc = mqtt_db_set_filter(in->db, in->config->name, inputs[i].filter,
+                                true, why);
     if (granted < 1)
         return problem(why, STATUS_INVALID,
                        "the MQTT broker grants %s at QoS 0 only, so that "

@@ -282,23 +282,15 @@ mqtt_db_filters(struct mqtt_db *m, const char *bridge,
     return rc;
 }
 
-/* Firm, like mqtt_db_drop_filter: retained messages of a filter are taken once,
- * and not again after a power failure. */
+/* Firm: retained messages of a filter are taken once, and not again after a
+ * power failure. */
 enum status
-mqtt_db_add_filter(struct mqtt_db *m, const char *bridge, const char *filter,
-                   struct problem *why)
+mqtt_db_set_filter(struct mqtt_db *m, const char *bridge, const char *filter,
+                   bool is_granted, struct problem *why)
 {
     return write_one(
         m, true, why,
-        "INSERT OR IGNORE INTO filters(bridge, filter) VALUES(?,?)",
+        is_granted ? "INSERT OR IGNORE INTO filters(bridge, filter) VALUES(?,?)"
+                   : "DELETE FROM filters WHERE bridge=? AND filter=?",
         DB_VALUES(bridge, filter));
-}
-
-enum status
-mqtt_db_drop_filter(struct mqtt_db *m, const char *bridge, const char *filter,
-                    struct problem *why)
-{
-    return write_one(m, true, why,
-                     "DELETE FROM filters WHERE bridge=? AND filter=?",
-                     DB_VALUES(bridge, filter));
 }

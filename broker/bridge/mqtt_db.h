@@ -102,16 +102,12 @@ MUST_CHECK enum status mqtt_db_end(struct mqtt_db *db, enum status rc,
 MUST_CHECK enum status mqtt_db_forget(struct mqtt_db *db, const char *bridge,
                                       struct slice set, struct problem *why);
 
-/* Granted filters of a bridge: calls `fn` for each; adds one; removes one. */
+/* Granted filters of a bridge: calls `fn` for each; adds one, or removes it. */
 MUST_CHECK enum status mqtt_db_filters(struct mqtt_db *db, const char *bridge,
                                        enum status (*fn)(const char *filter,
                                                          void *user),
                                        void *user, struct problem *why);
-MUST_CHECK enum status mqtt_db_add_filter(struct mqtt_db *db,
+MUST_CHECK enum status mqtt_db_set_filter(struct mqtt_db *db,
                                           const char *bridge,
-                                          const char *filter,
+                                          const char *filter, bool is_granted,
                                           struct problem *why);
-MUST_CHECK enum status mqtt_db_drop_filter(struct mqtt_db *db,
-                                           const char *bridge,
-                                           const char *filter,
-                                           struct problem *why);

@@ -262,12 +262,14 @@ TEST(filters_are_those_that_were_added_and_not_dropped)
     struct buf text;
 
     buf_init(&text, SIZE_MAX);
-    assert_int_equal(mqtt_db_add_filter(db, "a", "x/#", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_add_filter(db, "a", "x/#", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_add_filter(db, "a", "y/+", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_add_filter(db, "b", "z", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_drop_filter(db, "a", "y/+", NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_drop_filter(db, "a", "none", NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_set_filter(db, "a", "x/#", true, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_set_filter(db, "a", "x/#", true, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_set_filter(db, "a", "y/+", true, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_set_filter(db, "b", "z", true, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_set_filter(db, "a", "y/+", false, NULL),
+                     STATUS_OK);
+    assert_int_equal(mqtt_db_set_filter(db, "a", "none", false, NULL),
+                     STATUS_OK);
     reopen();
 
     assert_int_equal(mqtt_db_filters(db, "a", join, &text, NULL), STATUS_OK);
