@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "proto/ascii.h"
 #include "proto/input/event_read.h"
 #include "proto/mqtt_topic.h"
 #include "proto/number.h"
+#include "proto/resourcesync/cloud_event.h"
 
 /* Messages */
 
@@ -71,16 +71,6 @@ set_key(struct inbox_message *h, const struct mqtt_received *message)
     }
 }
 
-static bool
-is_attribute_name(struct slice name)
-{
-    for (size_t i = 0; i < name.size; i++)
-        if (!ascii_is_digit(name.data[i]) &&
-            (name.data[i] < 'a' || name.data[i] > 'z'))
-            return false;
-    return true;
-}
-
 /* Gives the ingest the attributes of an event in binary mode. Passes over user
  * properties with names that no attribute has, as "idempotency-key". */
 static enum status
@@ -97,7 +87,7 @@ add_attributes(const struct inbox_message *h, struct problem *why)
         struct slice name = slice_take(&rest, '\0');
         struct slice value = slice_take(&rest, '\0');
 
-        if (is_attribute_name(name))
+        if (name.size == 0 || cloud_event_is_name(name))
             rc = event_read_attribute(h->ingest->reader, name, value, why);
     }
     return rc;

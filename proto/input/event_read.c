@@ -183,12 +183,8 @@ check_attribute(const struct event_read *e, struct slice name,
                 struct slice value, struct problem *why)
 {
     struct problem_quote quote = problem_quote(name);
-    bool is_name = name.size > 0 && name.size <= NAME_MAX_BYTES;
 
-    for (size_t i = 0; i < name.size; i++)
-        is_name &= (name.data[i] >= 'a' && name.data[i] <= 'z') ||
-                   (name.data[i] >= '0' && name.data[i] <= '9');
-    if (!is_name)
+    if (!cloud_event_is_name(name) || name.size > NAME_MAX_BYTES)
         return problem(why, STATUS_INVALID,
                        "\"%s\" is no attribute of an event: a name has 1 to %d "
                        "of a-z and 0-9",

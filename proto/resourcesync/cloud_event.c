@@ -1,6 +1,17 @@
 #include "proto/resourcesync/cloud_event.h"
 
+#include "proto/ascii.h"
 #include "proto/resourcesync/json.h"
+
+bool
+cloud_event_is_name(struct slice name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (!ascii_is_digit(name.data[i]) &&
+            (name.data[i] < 'a' || name.data[i] > 'z'))
+            return false;
+    return name.size > 0;
+}
 
 /* Finds what the event had that the change came as; empty: nothing. */
 static struct slice
@@ -31,12 +42,10 @@ is_extension(const struct attribute *a)
         "specversion", "id",         "source",          "type",
         "subject",     "time",       "datacontenttype", "dataschema",
         "data",        "traceparent"};
-    bool is_free = slice_is(a->ns, CLOUD_EVENT_NS);
+    bool is_free =
+        slice_is(a->ns, CLOUD_EVENT_NS) && cloud_event_is_name(a->name);
 
-    for (size_t i = 0; i < a->name.size; i++)
-        is_free &= (a->name.data[i] >= 'a' && a->name.data[i] <= 'z') ||
-                   (a->name.data[i] >= '0' && a->name.data[i] <= '9');
-    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(ours); i++)
         is_free &= !slice_is(a->name, ours[i]);
     return is_free;
 }

@@ -20,6 +20,10 @@
 /* The namespace of CloudEvents' XML format. */
 #define CLOUD_EVENT_NS "http://cloudevents.io/xmlformat/V1"
 
+/* True if an event may have an attribute of that name, but for its length: a-z
+ * and 0-9. */
+bool cloud_event_is_name(struct slice name);
+
 /* Where the changes are from: their set. */
 struct cloud_event_source {
     struct slice url;
