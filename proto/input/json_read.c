@@ -70,58 +70,41 @@ static const char *const place_names[][2] = {
     [PLACE_ATTRIBUTE] = {"the attribute"},
 };
 
-/* Places of members. */
-enum {
-    IN_MESSAGE = 1 << PLACE_MESSAGE,
-    IN_CHANGE = 1 << PLACE_CHANGE,
-    IN_LINK = 1 << PLACE_LINK,
-    IN_ATTRIBUTE = 1 << PLACE_ATTRIBUTE
+/* The members of each place, of those of entry_builder.h. */
+static const uint64_t of_place[] = {
+    [PLACE_MESSAGE] =
+        MEMBER_BIT(M_SET) | MEMBER_BIT(M_EPOCH) | MEMBER_BIT(M_AFTER) |
+        MEMBER_BIT(M_LAST) | MEMBER_BIT(M_FROM) | MEMBER_BIT(M_UNTIL) |
+        MEMBER_BIT(M_DIGEST) | MEMBER_BIT(M_NOW) | MEMBER_BIT(M_HEARTBEAT) |
+        MEMBER_BIT(M_NEXT) | MEMBER_BIT(M_CHANGES),
+    [PLACE_CHANGE] =
+        ENTRY_CHANGE_MEMBERS | MEMBER_BIT(M_LOC) |
+        MEMBER_BIT(M_SOURCE_DATETIME) | MEMBER_BIT(M_LASTMOD) |
+        MEMBER_BIT(M_CHANGEFREQ) | MEMBER_BIT(M_PRIORITY) | MEMBER_BIT(M_TAGS) |
+        MEMBER_BIT(M_LINKS) | MEMBER_BIT(M_TITLE) | MEMBER_BIT(M_SUMMARY) |
+        MEMBER_BIT(M_AUTHOR) | MEMBER_BIT(M_DATA) | MEMBER_BIT(M_TRACEPARENT) |
+        MEMBER_BIT(M_SEQ) | MEMBER_BIT(M_ATTRIBUTES),
+    [PLACE_LINK] = ENTRY_LINK_MEMBERS | MEMBER_BIT(M_ATTRIBUTES),
+    [PLACE_ATTRIBUTE] =
+        MEMBER_BIT(M_NS) | MEMBER_BIT(M_NAME) | MEMBER_BIT(M_VALUE),
 };
 
-/* What JSON has of entry_builder.h. */
-static const struct member {
-    unsigned values;
-    unsigned places;
-} members[N_MEMBERS] = {
-    [M_ID] = {IS_STRING | IS_NUMBER, 0},
-    [M_LOC] = {IS_STRING, IN_CHANGE},
-    [M_CHANGE] = {IS_STRING, IN_CHANGE},
-    [M_DATETIME] = {IS_STRING, IN_CHANGE},
-    [M_SOURCE_DATETIME] = {IS_STRING, IN_CHANGE},
-    [M_LASTMOD] = {IS_STRING, IN_CHANGE},
-    [M_CHANGEFREQ] = {IS_STRING, IN_CHANGE},
-    [M_PRIORITY] = {IS_STRING | IS_NUMBER, IN_CHANGE},
-    [M_TAGS] = {IS_ARRAY, IN_CHANGE},
-    [M_LINKS] = {IS_ARRAY, IN_CHANGE},
-    [M_TITLE] = {IS_STRING, IN_CHANGE},
-    [M_SUMMARY] = {IS_STRING, IN_CHANGE},
-    [M_AUTHOR] = {IS_STRING, IN_CHANGE},
-    [M_DATA] = {IS_ANY, IN_CHANGE},
-    [M_TRACEPARENT] = {IS_STRING, IN_CHANGE},
-    [M_SEQ] = {IS_NUMBER, IN_CHANGE},
-    [M_REL] = {IS_STRING, IN_LINK},
-    [M_HREF] = {IS_STRING, IN_LINK},
-    [M_PRI] = {IS_NUMBER, IN_LINK},
-    [M_MODIFIED] = {IS_STRING, IN_LINK},
-    [M_HASH] = {IS_OBJECT | IS_STRING, IN_CHANGE | IN_LINK},
-    [M_LENGTH] = {IS_NUMBER, IN_CHANGE | IN_LINK},
-    [M_TYPE] = {IS_STRING, IN_CHANGE | IN_LINK},
-    [M_ENCODING] = {IS_STRING, IN_CHANGE | IN_LINK},
-    [M_ATTRIBUTES] = {IS_ARRAY, IN_CHANGE | IN_LINK},
-    [M_NS] = {IS_STRING, IN_ATTRIBUTE},
-    [M_NAME] = {IS_STRING, IN_ATTRIBUTE},
-    [M_VALUE] = {IS_STRING, IN_ATTRIBUTE},
-    [M_SET] = {IS_STRING, IN_MESSAGE},
-    [M_EPOCH] = {IS_STRING, IN_MESSAGE},
-    [M_AFTER] = {IS_NUMBER, IN_MESSAGE},
-    [M_LAST] = {IS_NUMBER, IN_MESSAGE},
-    [M_FROM] = {IS_STRING, IN_MESSAGE},
-    [M_UNTIL] = {IS_STRING, IN_MESSAGE},
-    [M_DIGEST] = {IS_STRING, IN_MESSAGE},
-    [M_NOW] = {IS_STRING, IN_MESSAGE},
-    [M_HEARTBEAT] = {IS_NUMBER, IN_MESSAGE},
-    [M_NEXT] = {IS_STRING, IN_MESSAGE},
-    [M_CHANGES] = {IS_ARRAY, IN_MESSAGE},
+/* The values of members that are no strings. */
+static const unsigned values[N_MEMBERS] = {
+    [M_ID] = IS_STRING | IS_NUMBER,
+    [M_PRIORITY] = IS_STRING | IS_NUMBER,
+    [M_TAGS] = IS_ARRAY,
+    [M_LINKS] = IS_ARRAY,
+    [M_DATA] = IS_ANY,
+    [M_SEQ] = IS_NUMBER,
+    [M_PRI] = IS_NUMBER,
+    [M_HASH] = IS_OBJECT | IS_STRING,
+    [M_LENGTH] = IS_NUMBER,
+    [M_ATTRIBUTES] = IS_ARRAY,
+    [M_AFTER] = IS_NUMBER,
+    [M_LAST] = IS_NUMBER,
+    [M_HEARTBEAT] = IS_NUMBER,
+    [M_CHANGES] = IS_ARRAY,
 };
 
 /* Objects and arrays */
@@ -210,7 +193,7 @@ find_member(const struct json_read *j, enum place place, struct slice name)
                        j->level == &j->levels[1]
                    ? M_ID
                    : M_NONE;
-    return members[member].places & 1u << place ? member : M_NONE;
+    return of_place[place] & MEMBER_BIT(member) ? member : M_NONE;
 }
 
 static enum status
@@ -368,7 +351,7 @@ on_array(struct json_read *j, struct problem *why)
         go_down(j, PLACE_CHANGES);
         return STATUS_OK;
     }
-    if (!(members[member].values & IS_ARRAY))
+    if (!(values[member] & IS_ARRAY))
         return wrong_value(j, JSON_ARRAY, why);
     switch (member) {
     case M_CHANGES:
@@ -501,7 +484,8 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
     if (event == JSON_OTHER && member && member != M_ID &&
         slice_is(text, "null"))
         return STATUS_OK;
-    if (!(members[member].values & 1u << event))
+    if (!member ||
+        !((values[member] ? values[member] : IS_STRING) & 1u << event))
         return wrong_value(j, event, why);
     if (member == M_ID && !key_is_valid(text))
         return problem(why, STATUS_INVALID,
