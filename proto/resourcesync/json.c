@@ -125,40 +125,39 @@ json_problem_begin(struct buf *to, unsigned status, const char *title,
 
 /* Changes and messages */
 
-/* Every member after an object's first begins with a comma. */
-#define ADD_STRING(to, name, value)        \
-    do {                                   \
-        if ((value).size > 0) {            \
-            BUF_ADD(to, ",\"" name "\":"); \
-            json_text(to, value);          \
-        }                                  \
-    } while (0)
+/* Each of these adds `begin`, the comma and the name of a member, and the
+ * value, if there is one. */
 
-#define ADD_TIME(to, name, us, write)      \
-    do {                                   \
-        if ((us) != DATETIME_NONE) {       \
-            BUF_ADD(to, ",\"" name "\":"); \
-            write(to, us);                 \
-        }                                  \
-    } while (0)
+static void
+add_text(struct buf *to, const char *begin, struct slice value)
+{
+    if (value.size == 0)
+        return;
+    buf_add_text(to, begin);
+    json_text(to, value);
+}
 
 /* Event times have six decimals everywhere, so that they compare as text. */
 static void
-add_time(struct buf *to, int64_t us)
+add_time(struct buf *to, const char *begin, int64_t us)
 {
     char text[DATETIME_SIZE];
 
+    if (us == DATETIME_NONE)
+        return;
     datetime_write(text, us);
-    json_text(to, (struct slice){text, sizeof(text)});
+    add_text(to, begin, (struct slice){text, sizeof(text)});
 }
 
 /* Other people's times are no longer than they have to be. */
 static void
-add_time_short(struct buf *to, int64_t us)
+add_time_short(struct buf *to, const char *begin, int64_t us)
 {
     char text[DATETIME_SIZE];
 
-    json_text(to, (struct slice){text, datetime_write_short(text, us)});
+    if (us != DATETIME_NONE)
+        add_text(to, begin,
+                 (struct slice){text, datetime_write_short(text, us)});
 }
 
 static void
@@ -195,10 +194,9 @@ add_attributes(struct buf *to, const struct attribute *attributes, size_t n)
     if (n == 0)
         return;
     for (size_t i = 0; i < n; i++) {
-        buf_add_text(to, i == 0 ? ",\"attributes\":[{\"ns\":" : ",{\"ns\":");
-        json_text(to, attributes[i].ns);
-        BUF_ADD(to, ",\"name\":");
-        json_text(to, attributes[i].name);
+        add_text(to, i == 0 ? ",\"attributes\":[{\"ns\":" : ",{\"ns\":",
+                 attributes[i].ns);
+        add_text(to, ",\"name\":", attributes[i].name);
         BUF_ADD(to, ",\"value\":");
         json_text(to, attributes[i].value);
         BUF_ADD(to, "}");
@@ -215,15 +213,15 @@ add_resource(struct buf *to, const struct change *change)
     if (change->lastmod_us != DATETIME_NONE) {
         char text[DATETIME_SIZE];
 
-        BUF_ADD(to, ",\"lastmod\":");
-        json_text(to, (struct slice){text, change_write_lastmod(text, change)});
+        add_text(to, ",\"lastmod\":",
+                 (struct slice){text, change_write_lastmod(text, change)});
     }
     add_hash(to, change->hash);
     add_length(to, change->length);
-    ADD_STRING(to, "type", change->type);
-    ADD_STRING(to, "encoding", change->encoding);
-    ADD_STRING(to, "changefreq", change->changefreq);
-    ADD_STRING(to, "priority", change->priority);
+    add_text(to, ",\"type\":", change->type);
+    add_text(to, ",\"encoding\":", change->encoding);
+    add_text(to, ",\"changefreq\":", change->changefreq);
+    add_text(to, ",\"priority\":", change->priority);
     for (size_t i = 0; tags.size > 0; i++) {
         buf_add_text(to, i == 0 ? ",\"tags\":[" : ",");
         json_text(to, slice_take(&tags, ' '));
@@ -233,19 +231,18 @@ add_resource(struct buf *to, const struct change *change)
     for (size_t i = 0; i < change->n_links; i++) {
         const struct link *link = &change->links[i];
 
-        buf_add_text(to, i == 0 ? ",\"links\":[{\"rel\":" : ",{\"rel\":");
-        json_text(to, link->rel);
-        BUF_ADD(to, ",\"href\":");
-        json_text(to, link->href);
+        add_text(to,
+                 i == 0 ? ",\"links\":[{\"rel\":" : ",{\"rel\":", link->rel);
+        add_text(to, ",\"href\":", link->href);
         if (link->pri > 0) {
             BUF_ADD(to, ",\"pri\":");
             buf_add_number(to, link->pri);
         }
-        ADD_TIME(to, "modified", link->modified_us, add_time_short);
+        add_time_short(to, ",\"modified\":", link->modified_us);
         add_hash(to, link->hash);
         add_length(to, link->length);
-        ADD_STRING(to, "type", link->type);
-        ADD_STRING(to, "encoding", link->encoding);
+        add_text(to, ",\"type\":", link->type);
+        add_text(to, ",\"encoding\":", link->encoding);
         add_attributes(to, link->attributes, link->n_attributes);
         BUF_ADD(to, "}");
     }
@@ -257,23 +254,20 @@ add_resource(struct buf *to, const struct change *change)
 void
 json_change(struct buf *to, const struct change *change)
 {
-    BUF_ADD(to, "{\"loc\":");
-    json_text(to, change->loc);
-    BUF_ADD(to, ",\"change\":\"");
-    buf_add_text(to, change_kind_names[change->kind]);
-    BUF_ADD(to, "\"");
-    ADD_TIME(to, "datetime", change->datetime_us, add_time);
-    ADD_TIME(to, "sourceDatetime", change->source_us, add_time_short);
+    add_text(to, "{\"loc\":", change->loc);
+    add_text(to, ",\"change\":", slice_of(change_kind_names[change->kind]));
+    add_time(to, ",\"datetime\":", change->datetime_us);
+    add_time_short(to, ",\"sourceDatetime\":", change->source_us);
     add_resource(to, change);
-    ADD_STRING(to, "title", change->title);
-    ADD_STRING(to, "summary", change->summary);
-    ADD_STRING(to, "author", change->author);
+    add_text(to, ",\"title\":", change->title);
+    add_text(to, ",\"summary\":", change->summary);
+    add_text(to, ",\"author\":", change->author);
     if (change->data.size > 0) {
         BUF_ADD(to, ",\"data\":");
         buf_add_slice(to, change->data);
     }
     if (traceparent_is_valid(change->traceparent))
-        ADD_STRING(to, "traceparent", change->traceparent);
+        add_text(to, ",\"traceparent\":", change->traceparent);
     if (change->seq > 0) {
         BUF_ADD(to, ",\"seq\":");
         buf_add_number(to, change->seq);
@@ -284,8 +278,7 @@ json_change(struct buf *to, const struct change *change)
 void
 json_resource(struct buf *to, const struct change *change)
 {
-    BUF_ADD(to, "{\"loc\":");
-    json_text(to, change->loc);
+    add_text(to, "{\"loc\":", change->loc);
     add_resource(to, change);
     BUF_ADD(to, "}");
 }
@@ -299,24 +292,23 @@ json_message_begin(struct buf *to, const struct coverage *coverage,
 
     BUF_ADD(to, "{\"set\":");
     json_text(to, slice_of(coverage->set));
-    ADD_STRING(to, "epoch", slice_of(coverage->epoch));
+    add_text(to, ",\"epoch\":", slice_of(coverage->epoch));
     BUF_ADD(to, ",\"after\":");
     buf_add_number(to, coverage->after);
     BUF_ADD(to, ",\"last\":");
     buf_add_number(to, coverage->last);
-    ADD_TIME(to, "from", coverage->from_us, add_time);
-    ADD_TIME(to, "until", coverage->until_us, add_time);
+    add_time(to, ",\"from\":", coverage->from_us);
+    add_time(to, ",\"until\":", coverage->until_us);
     if (coverage->has_digest) {
         digest_write(digest, &coverage->digest);
-        BUF_ADD(to, ",\"digest\":");
-        json_text(to, (struct slice){digest, sizeof(digest)});
+        add_text(to, ",\"digest\":", (struct slice){digest, sizeof(digest)});
     }
-    ADD_TIME(to, "now", coverage->now_us, add_time);
+    add_time(to, ",\"now\":", coverage->now_us);
     if (coverage->heartbeat_us > 0) {
         BUF_ADD(to, ",\"heartbeat\":");
         buf_add(to, seconds, seconds_write(seconds, coverage->heartbeat_us));
     }
-    ADD_STRING(to, "next", next);
+    add_text(to, ",\"next\":", next);
     BUF_ADD(to, ",\"changes\":[");
 }
 
