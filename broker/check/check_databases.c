@@ -158,6 +158,7 @@ static const struct rule store_rules[] = {
     " f.epoch, f.last, 0 FROM logs s JOIN logs f ON f.name = '_framework'" \
     " UNION ALL SELECT 2, name, epoch, last, 0 FROM relays) g"             \
     " ON g.kind = t.topic_kind AND g.name = t.name)"
+#define SUBSCRIPTIONS TOPICS("subscriptions")
 
 static const struct rule hub_rules[] = {
     {FINDING_HUB,
@@ -178,9 +179,9 @@ static const struct rule hub_rules[] = {
      " length(secret)) FROM subscriptions WHERE length(secret) > 199"},
     {FINDING_STALE,
      "SELECT printf('subscription %d is to %s, which does not exist (any"
-     " more)', id, name) FROM " TOPICS(
-         "subscriptions") " WHERE topic_kind BETWEEN 0 AND 2 AND epoch IS NOT "
-                          "log_epoch"},
+     " more)', id, name) FROM " SUBSCRIPTIONS
+     " WHERE topic_kind BETWEEN 0 AND 2 AND epoch IS NOT "
+     "log_epoch"},
     {FINDING_STALE,
      "SELECT printf('request %d is to %s, which does not exist (any more)', id,"
      " name) FROM " TOPICS("requests") " WHERE topic_kind BETWEEN 0 AND 2 AND "
@@ -188,16 +189,14 @@ static const struct rule hub_rules[] = {
     {FINDING_AHEAD,
      "SELECT printf('subscription %d has got the entries of %s up to %d, and"
      " the log ends with entry %d', id, name, max(after, range_last),"
-     " log_last) FROM " TOPICS(
-         "subscriptions") " JOIN cursors USING(id)"
-                          " WHERE epoch = log_epoch AND max(after, range_last) "
-                          "> log_last"},
+     " log_last) FROM " SUBSCRIPTIONS " JOIN cursors USING(id)"
+     " WHERE epoch = log_epoch AND max(after, range_last) "
+     "> log_last"},
     {FINDING_BEHIND,
      "SELECT printf('subscription %d has got the entries of %s up to %d, and"
      " the log begins behind entry %d', id, name, after, log_earliest)"
-     " FROM " TOPICS(
-         "subscriptions") " JOIN cursors USING(id)"
-                          " WHERE epoch = log_epoch AND after < log_earliest"},
+     " FROM " SUBSCRIPTIONS " JOIN cursors USING(id)"
+     " WHERE epoch = log_epoch AND after < log_earliest"},
     {FINDING_HUB,
      "SELECT printf('subscription %d is at entry %d, and is given the entries"
      " up to %d', id, after, range_last) FROM cursors"

@@ -285,14 +285,22 @@ judge_segment(struct names *n, struct entry *e)
     return known_if(!e->is_dir && segments_number(e->name) > 0);
 }
 
-static enum judgement (*const judges[PLACE_NONE])(struct names *n,
-                                                  struct entry *e) = {
-    [PLACE_DATA] = judge_data,        [PLACE_SETS] = judge_set,
-    [PLACE_OF_SET] = judge_of_set,    [PLACE_LISTS] = judge_list,
-    [PLACE_BUILDS] = judge_builds,    [PLACE_BUILD] = judge_build,
-    [PLACE_CONTENT] = judge_content,  [PLACE_BYTES] = judge_bytes,
-    [PLACE_STAGED] = judge_staged,    [PLACE_ARRIVING] = judge_arriving,
-    [PLACE_SEGMENTS] = judge_segment,
+static const struct {
+    enum judgement (*judge)(struct names *n, struct entry *e);
+    enum data_directory_place mode; /* of its names */
+} places[PLACE_NONE + 1] = {
+    [PLACE_DATA] = {judge_data, DATA_DIRECTORY_WAY},
+    [PLACE_SETS] = {judge_set, DATA_DIRECTORY_WAY},
+    [PLACE_OF_SET] = {judge_of_set}, /* that of what is in the folder */
+    [PLACE_LISTS] = {judge_list, DATA_DIRECTORY_LISTS},
+    [PLACE_BUILDS] = {judge_builds, DATA_DIRECTORY_LISTS},
+    [PLACE_BUILD] = {judge_build, DATA_DIRECTORY_LISTS},
+    [PLACE_CONTENT] = {judge_content, DATA_DIRECTORY_OTHER},
+    [PLACE_BYTES] = {judge_bytes, DATA_DIRECTORY_OTHER},
+    [PLACE_STAGED] = {judge_staged, DATA_DIRECTORY_OTHER},
+    [PLACE_ARRIVING] = {judge_arriving, DATA_DIRECTORY_OTHER},
+    [PLACE_SEGMENTS] = {judge_segment, DATA_DIRECTORY_OTHER},
+    [PLACE_NONE] = {NULL, DATA_DIRECTORY_OTHER},
 };
 
 /* Permissions */
@@ -314,22 +322,6 @@ check_mode(struct names *n, const char *path, const struct stat *st,
         inspection_find(n->in, FINDING_MODE, path,
                         "its mode is %04o, and should be %04o",
                         st->st_mode & 0777, own | others);
-}
-
-static enum data_directory_place
-mode_place(enum names_place place, enum names_place next)
-{
-    switch (place == PLACE_OF_SET ? next : place) {
-    case PLACE_DATA:
-    case PLACE_SETS:
-        return DATA_DIRECTORY_WAY;
-    case PLACE_LISTS:
-    case PLACE_BUILDS:
-    case PLACE_BUILD:
-        return DATA_DIRECTORY_LISTS;
-    default:
-        return DATA_DIRECTORY_OTHER;
-    }
 }
 
 /* The walk */
@@ -372,7 +364,7 @@ check_entry(struct names *n, int fd, const char *above, const char *name,
         return;
     e.is_dir = S_ISDIR(st.st_mode);
     is_young = n->in->is_live && time(NULL) - st.st_mtime < YOUNG_S;
-    judgement = judges[place](n, &e);
+    judgement = places[place].judge(n, &e);
     if (judgement != JUDGED_LEFT && !e.is_dir &&
         slice_ends(slice_of(name), ".new"))
         judgement = place == PLACE_STAGED ? judgement : JUDGED_LEFT;
@@ -388,7 +380,8 @@ check_entry(struct names *n, int fd, const char *above, const char *name,
             judgement == JUDGED_LEFT ? "is not complete" : "is of no use here");
     if (judgement == JUDGED_ORPHAN || !strcmp(name, "lost+found"))
         return;
-    check_mode(n, path, &st, mode_place(place, e.next));
+    check_mode(n, path, &st,
+               places[place == PLACE_OF_SET ? e.next : place].mode);
     if (e.is_dir && e.next == PLACE_OF_SET)
         walk_set(n, fd, name, path);
     else if (e.is_dir)
