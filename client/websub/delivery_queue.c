@@ -110,7 +110,7 @@ judge_signature(struct delivery_queue *d, struct delivery_key *key,
     if (!signer)
         return 503;
     if (signature_check(arrival->signature, slice_of(key->secret),
-                        buf_slice(&arrival->body), NULL))
+                        buf_slice(&arrival->body)))
         status = 202;
     else if (signer_is_webhook(signer) && (has_webhooks || key->has_webhooks) &&
              !is_right_webhook(signer, arrival, now_s))

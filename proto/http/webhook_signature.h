@@ -64,7 +64,7 @@ MUST_CHECK enum status signer_sign_webhook(const struct signer *signer,
  * STATUS_MALFORMED: no signature, unknown method, not as many hexadecimal
  * digits as it has; STATUS_INVALID: it is wrong; STATUS_MEMORY. */
 MUST_CHECK enum status signature_check(struct slice header, struct slice secret,
-                                       struct slice body, struct problem *why);
+                                       struct slice body);
 
 /* Pairs of keys */
 

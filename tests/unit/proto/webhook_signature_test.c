@@ -236,56 +236,42 @@ TEST(accepts_every_method_that_the_header_names)
             char key[200];
 
             if (right)
-                assert_int_equal(
-                    signature_check(slice_of(right), key_of(i, key),
-                                    slice_of(vectors[i].data), NULL),
-                    0);
+                assert_int_equal(signature_check(slice_of(right),
+                                                 key_of(i, key),
+                                                 slice_of(vectors[i].data)),
+                                 0);
         }
     assert_int_equal(
         signature_check(SLICE(" sha1=EFFCDF6AE5EB2FA2D27416D5F184DF9C259A7C79"),
-                        SLICE("Jefe"), SLICE("what do ya want for nothing?"),
-                        NULL),
+                        SLICE("Jefe"), SLICE("what do ya want for nothing?")),
         0);
 }
 
 /* W-104 */
 TEST(refuses_what_is_no_signature)
 {
-    static const char *const rows[][2] = {
-        {"", "signature: there is none"},
-        {" \t", "signature: there is none"},
-        {"md5=00", "signature: unknown method \"md5\""},
-        {"SHA1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
-         "signature: unknown method \"SHA1\""},
-        {"effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
-         "signature: unknown method "
-         "\"effcdf6ae5eb2fa2d27416d5f184df9c259a7c79\""},
-        {"=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
-         "signature: unknown method \"\""},
-        {"sha1", "signature: not 40 hexadecimal digits behind \"sha1=\""},
-        {"sha1=", "signature: not 40 hexadecimal digits behind \"sha1=\""},
-        {"sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c7",
-         "signature: not 40 hexadecimal digits behind \"sha1=\""},
-        {"sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c7900",
-         "signature: not 40 hexadecimal digits behind \"sha1=\""},
-        {"sha1=gffcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
-         "signature: not 40 hexadecimal digits behind \"sha1=\""},
-        {"sha256=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
-         "signature: not 64 hexadecimal digits behind \"sha256=\""},
+    static const char *const rows[] = {
+        "",
+        " \t",
+        "md5=00",
+        "SHA1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
+        "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
+        "=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
+        "sha1",
+        "sha1=",
+        "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c7",
+        "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c7900",
+        "sha1=gffcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
+        "sha256=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79",
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct problem why = {""};
-
-        assert_int_equal(signature_check(slice_of(rows[i][0]), SLICE("Jefe"),
-                                         SLICE("what do ya want for nothing?"),
-                                         &why),
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(signature_check(slice_of(rows[i]), SLICE("Jefe"),
+                                         SLICE("what do ya want for nothing?")),
                          STATUS_MALFORMED);
-        assert_string_equal(why.text, rows[i][1]);
-    }
-    assert_int_equal(signature_check((struct slice){NULL, 0}, SLICE("Jefe"),
-                                     SLICE("a"), NULL),
-                     STATUS_MALFORMED);
+    assert_int_equal(
+        signature_check((struct slice){NULL, 0}, SLICE("Jefe"), SLICE("a")),
+        STATUS_MALFORMED);
 }
 
 /* W-104: each of its digits counts, and the secret, and the body. */
@@ -293,7 +279,6 @@ TEST(refuses_a_wrong_signature)
 {
     struct slice secret = SLICE("Jefe");
     struct slice body = SLICE("what do ya want for nothing?");
-    struct problem why = {""};
 
     for (size_t m = 0; m < SIGNATURE_METHODS; m++) {
         char text[SIGNATURE_SIZE];
@@ -301,22 +286,19 @@ TEST(refuses_a_wrong_signature)
 
         strcpy(text, vectors[1].right[m]);
         header = slice_of(text);
-        assert_int_equal(signature_check(header, SLICE("Jeff"), body, &why),
+        assert_int_equal(signature_check(header, SLICE("Jeff"), body),
                          STATUS_INVALID);
-        assert_string_equal(why.text,
-                            "signature: it is not the one of this body");
         body.size--;
-        assert_int_equal(signature_check(header, secret, body, NULL),
-                         STATUS_INVALID);
+        assert_int_equal(signature_check(header, secret, body), STATUS_INVALID);
         body.size++;
         for (char *p = strchr(text, '=') + 1; *p; p++) {
             char old = *p;
 
             *p = old == '0' ? '1' : '0';
-            assert_int_equal(signature_check(header, secret, body, NULL),
+            assert_int_equal(signature_check(header, secret, body),
                              STATUS_INVALID);
             *p = old;
         }
-        assert_int_equal(signature_check(header, secret, body, NULL), 0);
+        assert_int_equal(signature_check(header, secret, body), 0);
     }
 }
