@@ -26,6 +26,14 @@
 #define DICTIONARY_KEEP (64 * 1024)
 #define DICTIONARY_MAX  (2 * 1024 * 1024)
 
+static _Atomic(bool) is_scanner_off;
+
+void
+xml_scan_switch(bool is_on)
+{
+    is_scanner_off = !is_on;
+}
+
 struct xml {
     xmlParserCtxtPtr context;
     const struct xml_events *events;
@@ -289,7 +297,7 @@ begin_document(struct xml *xml)
     xml->n_brackets = 0;
     xml->depth = 0;
     xml->has_root = false;
-    xml->is_scanning = scan_is_on();
+    xml->is_scanning = !is_scanner_off;
     xml->is_root_replayed = false;
     xml->is_replayed = false;
     buf_clear(&xml->pending);

@@ -4,20 +4,6 @@
 
 #include "proto/resourcesync/vocab.h"
 
-static _Atomic(bool) is_off;
-
-void
-xml_scan_switch(bool is_on)
-{
-    is_off = !is_on;
-}
-
-bool
-scan_is_on(void)
-{
-    return !is_off;
-}
-
 /* The longest declaration that is known. */
 #define DECLARATION_MAX (SCAN_ROOT_MAX - SCAN_TOKEN_MAX)
 

@@ -71,9 +71,6 @@ struct xml_scan {
     char values[SCAN_TOKEN_MAX]; /* of a tag's attributes with entities */
 };
 
-/* True unless xml_scan_switch has turned the scanner off. */
-bool scan_is_on(void);
-
 /* The scanner lives as long as `words`, `names` (xml_new) and the users. */
 void scan_init(struct xml_scan *scan, const struct xml_events *events,
                void *user, const char *const *words, xml_name *names, size_t n);
