@@ -120,8 +120,6 @@ static const struct field fields[] = {
     FIELD(ACT_CONTENT, BYTES, content.bytes),
 };
 
-#define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
-
 /* The first row of `kind`, or the next one after `field`; NULL: there is none,
  * and so the kind is local, or unknown. */
 static const struct field *
@@ -129,9 +127,9 @@ next_field(uint64_t kind, const struct field *field)
 {
     size_t i = field ? (size_t)(field - fields) + 1 : 0;
 
-    while (i < N_FIELDS && fields[i].kind != kind)
+    while (i < N_ELEMENTS(fields) && fields[i].kind != kind)
         i++;
-    return i < N_FIELDS ? &fields[i] : NULL;
+    return i < N_ELEMENTS(fields) ? &fields[i] : NULL;
 }
 
 /* Fields */

@@ -29,12 +29,8 @@ static const struct row {
     {"every_s", ROW_NUMBER, "null", 0},
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
-
 static const char *const kinds[] = {"resourcesync", "sitemap", "text", "rss",
                                     "atom"};
-
-#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 /* No program counts further: JavaScript reads larger numbers wrongly. */
 #define NUMBER_MAX ((UINT64_C(1) << 53) - 1)
@@ -98,9 +94,9 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
         json_text(&r->text, (struct slice){written, sizeof(written)});
         return STATUS_OK;
     case ROW_KIND:
-        while (kind < N_KINDS && !slice_is(text, kinds[kind]))
+        while (kind < N_ELEMENTS(kinds) && !slice_is(text, kinds[kind]))
             kind++;
-        if (kind == N_KINDS)
+        if (kind == N_ELEMENTS(kinds))
             return problem(why, STATUS_INVALID,
                            "kind: \"%s\" is not resourcesync, sitemap, text, "
                            "rss or atom",
@@ -120,7 +116,7 @@ static const struct json_members members = {
             "{\"source\":\"...\"}",
     .what = "member of a harvest report",
     .rows = rows,
-    .n = N_ROWS,
+    .n = N_ELEMENTS(rows),
     .row_size = sizeof(rows[0]),
     .take = take_value,
 };
@@ -134,7 +130,7 @@ write_shape(const struct json_shape *shape, struct buf *to)
         [ROW_TIME] = "time",  [ROW_NUMBER] = "count",
     };
 
-    for (size_t i = 0; i < N_ROWS; i++) {
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
         const char *otherwise = rows[i].otherwise;
         bool may_lack = otherwise && shape == &harvest_report_shape;
 
@@ -161,7 +157,8 @@ harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
 
     buf_init(&r.text, HARVEST_TEXT_MAX);
     rc = json_members_read(&members, text, &r, &r.named, why);
-    for (size_t i = 0; !rc && i < N_ROWS; i++) { /* those that are missing */
+    for (size_t i = 0; !rc && i < N_ELEMENTS(rows);
+         i++) { /* those that are missing */
         if (r.named & 1u << i)
             continue;
         if (!rows[i].otherwise) {

@@ -74,14 +74,12 @@ static const struct row {
     {"hubs", ROW_HUBS},
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
-
 void
 settings_start(struct settings *settings, const struct config *config)
 {
     memset(settings, 0, sizeof(*settings));
     /* In struct config and here a number of any kind takes 64 bits. */
-    for (size_t i = 0; i < N_ROWS; i++)
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++)
         if (rows[i].option)
             memcpy((char *)settings + rows[i].offset,
                    (const char *)config + config_option(rows[i].option)->offset,
@@ -227,7 +225,7 @@ static const struct json_members members = {
     .what = "setting of a set",
     .alias = {"upstream_topic", "upstreamTopic"},
     .rows = rows,
-    .n = N_ROWS,
+    .n = N_ELEMENTS(rows),
     .row_size = sizeof(rows[0]),
     .take = take_value,
 };
@@ -340,7 +338,7 @@ settings_write(struct buf *to, const struct settings *settings, bool all)
 {
     const char *separator = "{";
 
-    for (size_t i = 0; i < N_ROWS; i++)
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++)
         if (all ? is_in_effect(settings, &rows[i]) : settings->given & 1u << i)
             write_row(to, settings, &rows[i], &separator);
     buf_add_text(to, *separator == '{' ? "{}" : "}");
@@ -352,7 +350,7 @@ settings_merge(struct buf *to, const struct settings *before,
 {
     const char *separator = "{";
 
-    for (size_t i = 0; i < N_ROWS; i++) {
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
         const struct settings *from = change->named & 1u << i ? change : before;
 
         if (from->given & 1u << i)
@@ -365,7 +363,7 @@ settings_merge(struct buf *to, const struct settings *before,
 static void
 write_shape(const struct json_shape *shape, struct buf *to)
 {
-    for (size_t i = 0; i < N_ROWS; i++) {
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
         const struct row *row = &rows[i];
         struct slice words = {NULL, 0};
 
