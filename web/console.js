@@ -306,19 +306,19 @@ function diskSection(disk) {
         make('progress', { max: 1, value: used.toFixed(3), 'aria-label': 'Used part of the disk' }));
 }
 
-function directionText(direction) {
+function directionText(direction, owner) {
     if (!direction)
         return '–';
     const kind = { connected: 'good', connecting: 'warning', waiting: 'bad' }[direction.state];
-    return make('span', {}, badge(direction.state, kind), ' ', direction.why ?? '');
+    return make('span', {}, badge(direction.state, kind), ' ', direction.why ?? owner ?? '');
 }
 
 function bridgesTable(bridges) {
     if (!bridges.length)
         return make('p', { class: 'muted' }, 'No bridge is configured.');
     return table('Bridges', ['Bridge', 'MQTT broker', 'Out', 'Lag', 'In'], bridges.map(bridge =>
-        [bridge.name, bridge.url, directionText(bridge.out),
-            bridge.out ? number(bridge.out.lag) : '–', directionText(bridge.in)]), [3]);
+        [bridge.name, bridge.url, directionText(bridge.out, bridge.owner),
+            bridge.out?.lag != null ? number(bridge.out.lag) : '–', directionText(bridge.in, bridge.owner)]), [3]);
 }
 
 function relaysTable(relays) {

@@ -292,14 +292,15 @@ reason_of(const struct inbound_report *in)
     return in->mqtt.why.text[0] ? &in->mqtt.why : &in->why;
 }
 
-#define CONNECTION                                           \
-    "state 'connecting'|'connected'|'waiting', since time, " \
-    "connections count, why? string (of the failure), "
+#define CONNECTION                                                        \
+    "state 'connecting'|'connected'|'waiting'|'elsewhere', since? time, " \
+    "connections? count, why? string (of the failure), "
 
 const struct json_shape bridge_out_shape = {
     "BridgeOut", "How a bridge publishes",
-    CONNECTION "published count, acknowledged count, inFlight count, refused "
-               "count, leftOut count, sets count, setsBehind count, lag count "
+    CONNECTION "published? count, acknowledged? count, inFlight? count, "
+               "refused? count, leftOut? count, sets? count, setsBehind? "
+               "count, lag? count "
                "(entries), slowest? BridgeSet"};
 
 const struct json_shape bridge_set_shape = {
@@ -307,21 +308,21 @@ const struct json_shape bridge_set_shape = {
 
 const struct json_shape bridge_in_shape = {
     "BridgeIn", "How a bridge takes messages",
-    CONNECTION "received count, posted count, entries count, ignored count, "
-               "rejected count, repeats count"};
+    CONNECTION
+    "received? count, posted? count, entries? count, ignored? count, "
+    "rejected? count, repeats? count"};
 
 const struct json_shape bridge_shape = {
     "Bridge", "A bridge to an MQTT broker",
     "name string, url string, version string, prefix string, as? string, "
+    "owner? string (the broker of the cluster that keeps it, if another), "
     "out? BridgeOut, in? BridgeIn"};
 
 const struct json_shape bridges_shape = {"Bridges", "All bridges",
                                          "bridges [Bridge]"};
 
-void
-bridge_report_write(struct buf *to, const struct bridge_config *config,
-                    const struct outbound_report *out,
-                    const struct inbound_report *in)
+static void
+write_section(struct buf *to, const struct bridge_config *config)
 {
     BUF_ADD(to, "{\"name\":");
     json_text(to, slice_of(config->name));
@@ -332,6 +333,14 @@ bridge_report_write(struct buf *to, const struct bridge_config *config,
     json_text_member(to, "prefix", slice_of(config->prefix));
     if (config->as[0])
         json_text_member(to, "as", slice_of(config->as));
+}
+
+void
+bridge_report_write(struct buf *to, const struct bridge_config *config,
+                    const struct outbound_report *out,
+                    const struct inbound_report *in)
+{
+    write_section(to, config);
     if (out) {
         BUF_ADD(to, ",\"out\":");
         add_connection(to, &out->mqtt, &out->mqtt.why);
@@ -397,9 +406,30 @@ bridge_report_warn(struct buf *to, const struct bridge_config *config,
         write_warning(to, config->name, "in", &in->mqtt, reason_of(in));
 }
 
+/* Its connections are known to its owner alone. */
+static void
+write_elsewhere(struct buf *to, const char *dir,
+                const struct bridge_config *config)
+{
+    struct bridge_row row;
+
+    mqtt_db_find_owner(dir, config->name, &row);
+    write_section(to, config);
+    if (row.owner[0])
+        json_text_member(to, "owner", slice_of(row.owner));
+    if (config->out[0])
+        BUF_ADD(to, ",\"out\":{\"state\":\"elsewhere\"}");
+    if (config->n_inputs > 0)
+        BUF_ADD(to, ",\"in\":{\"state\":\"elsewhere\"}");
+    BUF_ADD(to, "}");
+}
+
 void
 bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
 {
+    const struct bridging *all = registry_bridging(b->registry);
+    const char *dir = registry_config(b->registry)->data, *comma = "";
+    bool is_here[BRIDGES_MAX] = {false};
     struct outbound_report out;
     struct inbound_report in;
 
@@ -412,12 +442,20 @@ bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
             outbound_report(bridge->out, reader, &out);
         if (bridge->in)
             inbound_report(bridge->in, &in);
-        if (i > 0)
-            BUF_ADD(to, ",");
+        buf_add_text(to, comma);
+        comma = ",";
         bridge_report_write(to, bridge->config, bridge->out ? &out : NULL,
                             bridge->in ? &in : NULL);
+        for (size_t k = 0; k < all->n; k++)
+            is_here[k] |= !strcmp(all->all[k].name, bridge->config->name);
     }
     pthread_mutex_unlock(&b->mutex);
+    for (size_t k = 0; !b->is_alone && k < all->n; k++)
+        if (!is_here[k]) {
+            buf_add_text(to, comma);
+            comma = ",";
+            write_elsewhere(to, dir, &all->all[k]);
+        }
     BUF_ADD(to, "]}\n");
 }
 

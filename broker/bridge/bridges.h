@@ -112,7 +112,8 @@ void bridges_stop(struct bridges *bridges);
 void bridges_close(struct bridges *bridges);
 
 /* Appends the answer to GET /bridges, an object with a member "bridges", with
- * the sets that `reader` sees. Any thread. */
+ * the sets that `reader` sees. In a cluster it has the bridges of other owners,
+ * too, by the rows of mqtt.db. Any thread that may read files. */
 void bridges_write(struct bridges *bridges, const struct principal *reader,
                    struct buf *to);
 
@@ -138,10 +139,12 @@ void bridges_measure(struct bridges *bridges);
  *          "received":0,"posted":0,"entries":0,"ignored":0,"rejected":0,
  *          "repeats":0}}
  *
- * "state" is "connected", "connecting", or "waiting" for the next try; "since":
- * when that began, or the end of the last connection; "why": the problem, also
- * of a connection that stands. Members without a value are left out. The report
- * never names a user, a password or a file.
+ * "state" is "connected", "connecting", or "waiting" for the next try, or
+ * "elsewhere": another broker of the cluster keeps the bridge, "owner", and
+ * alone knows the other members of `out` and `in`; "since": when that began, or
+ * the end of the last connection; "why": the problem, also of a connection that
+ * stands. Members without a value are left out. The report never names a user,
+ * a password or a file.
  */
 void bridge_report_write(struct buf *to, const struct bridge_config *config,
                          const struct outbound_report *out,

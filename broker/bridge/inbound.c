@@ -529,7 +529,9 @@ inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
     inbox_init(&in->inbox, posts, &in->rights);
     if (in->rights.is_waiting)
         options.suspended = &in->rights.why;
-    rc = mqtt_db_bridge(db, config->name, &row, why);
+    rc = mqtt_db_bridge(db, config->name,
+                        registry_config(posts->registry)->cluster_name, &row,
+                        why);
     if (!rc) {
         in->client_id = client_id_of(config, row.identity, "in");
         rc = mqtt_open(&in->mqtt, &options, why);

@@ -36,6 +36,7 @@ static const char *const steps[] = {
     "CREATE TABLE filters("
     " bridge TEXT NOT NULL, filter TEXT NOT NULL, PRIMARY KEY(bridge, filter))"
     " WITHOUT ROWID;",
+    "ALTER TABLE bridges ADD COLUMN owner TEXT NOT NULL DEFAULT '';",
 };
 
 const struct db_kind mqtt_db_kind = {
@@ -127,27 +128,44 @@ check_text(const char *text, size_t size, struct problem *why)
 
 /* The directions of a bridge are opened one after the other. */
 enum status
-mqtt_db_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
-               struct problem *why)
+mqtt_db_bridge(struct mqtt_db *m, const char *name, const char *owner,
+               struct bridge_row *row, struct problem *why)
 {
-    bool is_there = false;
+    bool is_there = false, is_same = false;
     enum status rc;
 
     pthread_mutex_lock(&m->mutex);
     rc = db_find(&m->db, NULL, why, &is_there,
-                 "SELECT identity, since FROM bridges WHERE name=?",
-                 DB_VALUES(name), DB_INTO(&row->identity, &row->since_us));
+                 "SELECT identity, since, owner=? FROM bridges WHERE name=?",
+                 DB_VALUES(owner, name),
+                 DB_INTO(&row->identity, &row->since_us, &is_same));
     pthread_mutex_unlock(&m->mutex);
-    if (rc)
+    if (!rc && is_there)
+        rc = check_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, why);
+    if (rc || is_same)
         return rc;
-    if (is_there)
-        return check_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, why);
-    if (!random_hex(row->identity, sizeof(row->identity)))
+    if (!is_there && !random_hex(row->identity, sizeof(row->identity)))
         return problem_errno(why, "no random number for", name);
-    row->since_us = clock_now_us();
+    if (!is_there)
+        row->since_us = clock_now_us();
     return write_one(m, true, why,
-                     "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
-                     DB_VALUES(name, row->identity, row->since_us));
+                     "INSERT OR REPLACE INTO bridges(name, identity, since, "
+                     "owner) VALUES(?,?,?,?)",
+                     DB_VALUES(name, row->identity, row->since_us, owner));
+}
+
+void
+mqtt_db_find_owner(const char *dir, const char *bridge, struct bridge_row *row)
+{
+    struct db db;
+    struct problem why;
+
+    row->owner[0] = '\0';
+    if (!owned_file_open(&mqtt_db_file, &db, NULL, dir, NULL, &why))
+        (void)!db_find(&db, NULL, &why, NULL,
+                       "SELECT owner FROM bridges WHERE name=?",
+                       DB_VALUES(bridge), DB_INTO(&row->owner));
+    db_close(&db);
 }
 
 /* Lanes */

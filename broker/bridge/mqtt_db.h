@@ -60,12 +60,19 @@ struct bridge_row {
                                             new */
     int64_t since_us; /* when the bridge was new: it publishes younger sets from
                          their beginning */
+    char owner[64];   /* the broker of a cluster that began it last */
 };
 
-/* Finds the bridge of that name, or makes its row, durably. */
+/* Finds the bridge of that name, or makes its row, durably; `owner` begins it.
+ */
 MUST_CHECK enum status mqtt_db_bridge(struct mqtt_db *db, const char *name,
-                                      struct bridge_row *row,
+                                      const char *owner, struct bridge_row *row,
                                       struct problem *why);
+
+/* Sets row->owner alone, at a broker that does not own the bridge; "": nobody
+ * has begun it, as far as the mqtt.db of `dir` knows. */
+void mqtt_db_find_owner(const char *dir, const char *bridge,
+                        struct bridge_row *row);
 
 /* A row of a lane. `set` and `ends` are lent. */
 struct lane_row {

@@ -532,7 +532,9 @@ outbound_open(struct outbound **opened, struct registry *registry,
     buf_init(&out->turn.position, SIZE_MAX);
     if (out->rights.is_waiting)
         options.suspended = &out->rights.why;
-    rc = mqtt_db_bridge(db, config->name, &out->row, why);
+    rc =
+        mqtt_db_bridge(db, config->name,
+                       registry_config(registry)->cluster_name, &out->row, why);
     if (!rc) {
         out->client_id = client_id_of(config, out->row.identity, "out");
         rc = lane_list_learn(out, why);

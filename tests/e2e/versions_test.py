@@ -18,7 +18,7 @@ NEWER = 99
 DATABASES = {
     "tidings.db": 14,
     "hub.db": 9,
-    "mqtt.db": 1,
+    "mqtt.db": 2,
     "tokens.db": 2,
     "sets/files/resources.db": 2,
     "sets/news/resources.db": 2,

@@ -108,10 +108,10 @@ TEST(a_bridge_has_one_identity_for_ever_and_another_has_another)
     struct bridge_row first, again, other;
     int64_t before_us = clock_now_us();
 
-    assert_int_equal(mqtt_db_bridge(db, "a", &first, NULL), STATUS_OK);
-    assert_int_equal(mqtt_db_bridge(db, "b", &other, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_bridge(db, "a", "one", &first, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_bridge(db, "b", "one", &other, NULL), STATUS_OK);
     reopen();
-    assert_int_equal(mqtt_db_bridge(db, "a", &again, NULL), STATUS_OK);
+    assert_int_equal(mqtt_db_bridge(db, "a", "two", &again, NULL), STATUS_OK);
 
     assert_int_equal(strlen(first.identity), BRIDGE_IDENTITY_SIZE - 1);
     assert_string_equal(again.identity, first.identity);
