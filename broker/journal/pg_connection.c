@@ -530,19 +530,22 @@ pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
 static enum status
 check_server(struct pg_connection *c, struct problem *why)
 {
-    static const unsigned by_disk = 1 << DURABLE_PROVIDER | 1 << DURABLE_DISK;
+    enum { STANDBYS = 1 << DURABLE_STANDBYS, DISK = 1 << DURABLE_DISK };
+
+    enum { PROVIDER = 1 << DURABLE_PROVIDER };
 
     static const struct {
-        unsigned durable_by; /* where it counts, a bit for each */
+        unsigned durable_by; /* where it counts */
         const char *reason;
     } faults[] = {
-        {1 << DURABLE_STANDBYS | by_disk,
+        {STANDBYS | PROVIDER | DISK,
          "PostgreSQL: its fsync is off: it loses commits with a power failure"},
-        {1 << DURABLE_STANDBYS | by_disk,
+        /* Storage of a service may write whole pages by itself. */
+        {STANDBYS | DISK,
          "PostgreSQL: its full_page_writes is off: a power failure may damage "
          "it"},
-        {1 << DURABLE_STANDBYS, PG_NO_STANDBY},
-        {by_disk,
+        {STANDBYS, PG_NO_STANDBY},
+        {PROVIDER | DISK,
          "PostgreSQL: its synchronous_commit is off: it answers before its "
          "disk has a commit"},
     };
