@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"

@@ -4,45 +4,11 @@ go on."""
 
 import pytest
 
+from tidings_test.harms import kill_broker, lose_both, lose_primary, lose_standby
 from tidings_test.soak import choices, soak
 from tidings_test.storm import Storm
 
 ANSWERS_MAX = soak(60, 400)  # before a kill
-
-
-def kill_broker(cluster, chosen):
-    """The others take posts; the next life goes on where this one ended."""
-    member = chosen.choice(cluster.members)
-    member.kill()
-    yield
-    member.disconnect()
-    member.restart()
-
-
-def lose_primary(cluster, chosen):
-    """Its directory is deleted, as if the machine had burnt."""
-    cluster.trio.lose_primary()
-    cluster.trio.promote()
-    yield
-    cluster.trio.repair()
-
-
-def lose_standby(cluster, chosen):
-    cluster.trio.lose_standby(chosen.choice(cluster.trio.standbys))
-    yield
-    cluster.trio.repair()
-
-
-def lose_both(cluster, chosen):
-    """A broker and the primary at once."""
-    member = chosen.choice(cluster.members)
-    member.kill()
-    cluster.trio.lose_primary()
-    cluster.trio.promote()
-    yield
-    member.disconnect()
-    member.restart()
-    cluster.trio.repair()
 
 
 # Issue 22, 2, 3 and 7.

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tidings_test.harms import forget_standbys, narrow, set_names, stop_standbys
 from tidings_test.http import JSON
 from tidings_test.proxy import DOWN
 from tidings_test.sets import Set, change
@@ -156,24 +157,6 @@ def test_no_row_is_written_again_with_each_post(start_cluster):
     cluster.wait_same()
 
 
-def set_names(trio, names):
-    """Set synchronous_standby_names; None: as they were."""
-    how = "RESET {0}" if names is None else "SET {0} = '{1}'"
-    trio.query("ALTER SYSTEM " + how.format("synchronous_standby_names", names))
-    trio.query("SELECT pg_reload_conf()")
-
-
-def stop_standbys(trio):
-    """Let no standby receive anything any more."""
-    for name in trio.standbys:
-        trio._follow(name, "")
-        wait_for(
-            f"{name} to receive nothing",
-            lambda: trio.servers[name].query("SELECT count(*) FROM pg_stat_wal_receiver")
-            == ["0"],
-        )
-
-
 # Issue 48, 5: a manager empties the names for a primary without standbys. What it commits
 # then is seen by all who ask it, and is lost with it: no broker shows it. Also not when
 # the names are back, and no standby has come yet.
@@ -207,26 +190,6 @@ def test_no_broker_shows_what_one_machine_alone_has(start_cluster, trio, come_ba
             lambda: Set(member, "news").send([change("http://example.com/")]).status == 200,
         )
     cluster.wait_same()
-
-
-def narrow(cluster, chosen):
-    member = chosen.choice(cluster.members)
-    member.narrow(chosen.choice((100000, 1000000)))
-    yield
-    member.narrow(None)
-
-
-def forget_standbys(cluster, chosen):
-    """The primary loses its standbys, answers alone for a while, and is lost."""
-    trio = cluster.trio
-    stop_standbys(trio)
-    set_names(trio, "")
-    for member in cluster.members * 3:
-        Set(member.client_in_front(), "other").send([change("http://example.com/")])
-    trio.lose_primary()
-    trio.promote()
-    yield
-    trio.repair()
 
 
 # Issue 48, 1, 2 and 5.

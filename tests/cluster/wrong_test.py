@@ -138,17 +138,6 @@ def test_an_older_backup_of_the_journal_is_noticed_and_mended(start_cluster, tri
     assert [Set(member, "news").last() for member in cluster.members] == [7, 7, 7]
 
 
-def let_lag(trio, name):
-    """Let the standby receive nothing any more."""
-    standby = trio.servers[name]
-    standby.query("ALTER SYSTEM SET primary_conninfo = ''")
-    standby.query("SELECT pg_reload_conf()")
-    wait_for(
-        f"{name} to receive nothing",
-        lambda: standby.query("SELECT count(*) FROM pg_stat_wal_receiver") == ["0"],
-    )
-
-
 def check_refused(member, words, last, reads=200):
     """It takes no posts, says why, is not ready for any, and serves what it has."""
 
@@ -175,7 +164,7 @@ def lossy(start_cluster, trio):
         cluster.wait_same()
         good, bad = trio.standbys
         three.cut_off()
-        let_lag(trio, bad)
+        trio.starve(bad)
         for _ in range(3):
             assert post(one).status == 200
         Set(two, "news").wait_last(4)
@@ -229,7 +218,7 @@ def test_the_status_asks_every_server(start_cluster, trio, run):
     ways[fed].go()
     ways[other].listen()
 
-    let_lag(trio, other)
+    trio.starve(other)
     assert post(member).status == 200
     wait_lines(1, good, f"server {fed}: {follows}")
     wait_lines(1, rf"server {other}: standby, [1-9]\d* bytes behind, receives nothing")

@@ -88,6 +88,14 @@ class Trio:
         (server.data / "postmaster.pid").unlink(missing_ok=True)
         server.start()
 
+    def starve(self, name):
+        """Let that standby receive nothing any more."""
+        self._follow(name, "")
+        wait_for(
+            f"{name} to receive nothing any more",
+            lambda: self.servers[name].query(IS_ALONE) == ["t"],
+        )
+
     # The manager
 
     def promote(self, name=None):
@@ -95,12 +103,7 @@ class Trio:
         follow it."""
         standbys = self.standbys
         for standby in standbys:
-            self._follow(standby, "")
-        for standby in standbys:
-            wait_for(
-                f"{standby} to receive nothing any more",
-                lambda: self.servers[standby].query(IS_ALONE) == ["t"],
-            )
+            self.starve(standby)
         received = {
             standby: int(self.servers[standby].query(RECEIVED)[0])
             for standby in standbys

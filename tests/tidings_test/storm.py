@@ -6,6 +6,9 @@
     storm.wait_answers(20)              posts continue
     history = storm.end()               nothing is lost, doubled or out of order
 
+With `has_content` each change has bytes, those of its loc, and end() waits until all
+members keep them.
+
 Each publisher posts to one broker until that fails it, and then to the next. Publishers
 with even numbers repeat a post by its Idempotency-Key until it is acknowledged; the
 others never repeat one: if it was not acknowledged, it is there whole or not at all.
@@ -15,6 +18,7 @@ import random
 import threading
 
 from tidings_test.background import Background
+from tidings_test.content import contents, kept, multipart
 from tidings_test.http import JSON, ConnectionEnded
 from tidings_test.publishers import post_until_accepted
 from tidings_test.sets import Set, change
@@ -35,8 +39,11 @@ FAILURES = (ConnectionEnded, ConnectionError, TimeoutError)
 class Storm:
     """Posts and follows from its beginning to end()."""
 
-    def __init__(self, cluster, name, choices, publishers=N, post_max=POST_MAX):
+    def __init__(
+        self, cluster, name, choices, publishers=N, post_max=POST_MAX, has_content=False
+    ):
         self.cluster = cluster
+        self.has_content = has_content
         self.post_max = post_max
         self.name = name
         self.acknowledged = {}  # locs by the seq of the first one
@@ -47,7 +54,9 @@ class Storm:
         self._goal = AHEAD  # answers
         self._is_over = False
         sets = [Set(member, name) for member in cluster.members]
-        self.first = sets[0].post_change("http://example.com/").last
+        if has_content:
+            sets[0].create(content="inline")
+        self.first = sets[0].post_change("http://example.com/", "deleted").last
         for one in sets:
             one.wait_last(self.first)
         self._followers = [
@@ -81,13 +90,15 @@ class Storm:
         for follower in self._followers:
             follower.join().check_same(histories[0])
         self._check(histories[0])
+        if self.has_content:
+            self._check_content(histories[0])
         return histories[0]
 
     def _read_histories(self):
         """The histories of all members; the last one has what others have."""
         sets = [Set(member, self.name) for member in self.cluster.members]
         # A post that nobody repeats may become known with the next turn.
-        end = [change(END)]
+        end = [change(END, "deleted")]
         last = post_until_accepted(sets[0].broker.client(), sets[0], end, "end").last
         for one in sets:
             one.wait_last(last)
@@ -109,6 +120,13 @@ class Storm:
                 assert int(who) % 2 == 1, f"{locs[0]} was repeated until its answer"
             seq += int(n)
         assert not self.acknowledged, "acknowledged posts are lost"
+
+    def _check_content(self, history):
+        texts = {history[i].loc.encode() for i in range(self.first + 1, history.last)}
+        for member in self.cluster.members:
+            one = Set(member, self.name)
+            wait_for(f"the bytes of {member}", lambda: len(kept(one)) >= len(texts))
+            assert contents(one) == texts
 
     # Publishers
 
@@ -154,9 +172,11 @@ class Storm:
     def _post(self, client, locs, headers):
         """True if it is acknowledged."""
         of_set = Set(client, self.name)
-        body = [change(loc) for loc in locs]
+        body, type = [change(loc) for loc in locs], JSON
+        if self.has_content:
+            body, type = multipart(body, [(loc, None, loc.encode()) for loc in locs])
         try:
-            answer = client.post(of_set.changes, body, JSON, **headers)
+            answer = client.post(of_set.changes, body, type, **headers)
         except FAILURES:
             return False
         if answer.status == 503:
