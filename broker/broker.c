@@ -110,6 +110,12 @@ is_loopback(struct slice host)
            ntohl(address.s_addr) >> 24 == 127;
 }
 
+static bool
+has_bytes_in_bucket(const struct config *config)
+{
+    return strcmp(config->cluster_bytes, "journal") != 0;
+}
+
 /* Checks settings that depend on each other. */
 static enum status
 check_settings(const struct config *config, struct problem *why)
@@ -127,6 +133,13 @@ check_settings(const struct config *config, struct problem *why)
          "follow"},
         {config->cluster_from[0] && !config->cluster[0],
          "--cluster-from needs --cluster"},
+        {has_bytes_in_bucket(config) && !config->cluster[0],
+         "--cluster-bytes needs --cluster: content of a single broker stays on "
+         "its disk"},
+        {has_bytes_in_bucket(config) && config->archive[0] &&
+             strcmp(config->cluster_bytes, config->archive) != 0,
+         "--cluster-bytes and --archive have different addresses: a broker has "
+         "one bucket"},
         {config->tls_key[0] && !config->tls_cert[0],
          "--tls-cert is missing: TLS needs both --tls-cert and --tls-key"},
         {config->tls_cert[0] && !config->tls_key[0],
@@ -260,17 +273,29 @@ check_peer_tokens(const struct config *config, struct problem *why)
     return rc ? problem_prefix(why, rc, "--peer-tokens: ") : rc;
 }
 
-static enum status
-check_archive(const struct config *config, struct problem *why)
+/* The bucket of --archive and --cluster-bytes; "": none. */
+static const char *
+bucket_address(const struct config *config)
 {
-    const struct bucket_options options = {
-        .address = config->archive, .credentials = config->s3_credentials};
+    return has_bytes_in_bucket(config) ? config->cluster_bytes
+                                       : config->archive;
+}
+
+static enum status
+check_bucket(const struct config *config, struct problem *why)
+{
+    const struct bucket_options options = {.address = bucket_address(config),
+                                           .credentials =
+                                               config->s3_credentials};
     struct bucket *bucket = NULL;
     enum status rc =
-        config->archive[0] ? bucket_open(&bucket, &options, why) : STATUS_OK;
+        *options.address ? bucket_open(&bucket, &options, why) : STATUS_OK;
 
     bucket_close(bucket);
-    return rc ? problem_prefix(why, rc, "--archive: ") : STATUS_OK;
+    return rc ? problem_prefix(why, rc, "%s: ",
+                               has_bytes_in_bucket(config) ? "--cluster-bytes"
+                                                           : "--archive")
+              : STATUS_OK;
 }
 
 enum status
@@ -284,7 +309,7 @@ broker_check_files(const struct config *config, struct problem *why)
     if (!rc)
         rc = span_export_check(config->otlp, config->otlp_token, why);
     if (!rc)
-        rc = check_archive(config, why);
+        rc = check_bucket(config, why);
     if (!rc)
         rc = setting_contents_read(&contents, config, why);
 
@@ -495,14 +520,16 @@ open_sets(struct broker *b, struct problem *why)
         b->start->sets.journal = b->membership->journal;
     if (!rc)
         rc = registry_open(&b->http.registry, &b->start->sets, why);
-    if (!rc && b->config->archive[0])
+    if (!rc && *bucket_address(b->config))
         rc = vault_open(
-            &(struct vault_options){.data = b->config->data,
-                                    .address = b->config->archive,
-                                    .credentials = b->config->s3_credentials,
-                                    .cache_bytes = b->config->archive_cache,
-                                    .local_us = (int64_t)b->config->local_days *
-                                                86400 * 1000000},
+            &(struct vault_options){
+                .data = b->config->data,
+                .address = bucket_address(b->config),
+                .credentials = b->config->s3_credentials,
+                .cache_bytes = b->config->archive_cache,
+                .keeps_lists = b->config->archive[0] != '\0',
+                .keeps_content = has_bytes_in_bucket(b->config),
+                .local_us = (int64_t)b->config->local_days * 86400 * 1000000},
             why);
     if (!rc && b->membership)
         rc = membership_check_copy(b->membership,

@@ -10,6 +10,7 @@
 #include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
 #include "broker/base/metrics.h"
+#include "broker/bucket/vault.h"
 
 /* Room left free on a disk: the log needs it. */
 #define LEAVES_BYTES ((uint64_t)256 << 20)
@@ -218,6 +219,24 @@ contents_find(struct content_pin *pin, const struct digest *digest,
 }
 
 enum status
+contents_share(const char *dir, struct content_fact *fact, struct buf *bytes,
+               struct problem *why)
+{
+    enum status rc = content_file_look(dir, &fact->digest, &fact->length, why);
+
+    if (rc)
+        return rc;
+    if (!vault_keeps_content() || fact->length == 0)
+        return content_file_read(dir, &fact->digest, bytes, why);
+    fact->due_us = CONTENT_IN_BUCKET;
+    rc = content_file_store(dir, &fact->digest, fact->length, false, why);
+    return rc && rc != STATUS_TOO_LARGE && rc != STATUS_STOPPED
+               ? problem_prefix(why, STATUS_BUSY,
+                                "its content cannot be stored now: ")
+               : rc;
+}
+
+enum status
 contents_carry(const struct set *set, struct post *post, struct problem *why)
 {
     struct slice rest = buf_slice(&post->bytes), hash;
@@ -238,10 +257,7 @@ contents_carry(const struct set *set, struct post *post, struct problem *why)
         fragment_bytes(entry, f->hole, &hash, &fact.length);
         if (fragment_kind(entry.data, f->hole) != CHANGE_DELETED &&
             hash_find_sha256(hash, &fact.digest)) {
-            fact.length = post->content_bytes.size;
-            rc =
-                content_file_read(dir, &fact.digest, &post->content_bytes, why);
-            fact.length = post->content_bytes.size - fact.length;
+            rc = contents_share(dir, &fact, &post->content_bytes, why);
             buf_add(&post->contents, &fact, sizeof(fact));
         }
         slice_skip(&rest, f->size);

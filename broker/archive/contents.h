@@ -111,9 +111,17 @@ MUST_CHECK enum status contents_find(struct content_pin *pin,
                                      const struct digest *digest,
                                      uint64_t *length, struct problem *why);
 
+/* In a cluster: has all brokers get the bytes of a fact that is kept, of a set
+ * in `dir`: by the bucket, or by `bytes`, to which it appends them. Sets its
+ * length and due_us. STATUS_TOO_LARGE; STATUS_BUSY: the bucket does not take
+ * them. */
+MUST_CHECK enum status contents_share(const char *dir,
+                                      struct content_fact *fact,
+                                      struct buf *bytes, struct problem *why);
+
 /* In a cluster: takes the content of a complete post to a set with
  * CONTENT_INLINE into post->contents and content_bytes, which the caller owns.
- * The files are pinned. STATUS_TOO_LARGE. */
+ * The files are pinned. As contents_share. */
 MUST_CHECK enum status contents_carry(const struct set *set, struct post *post,
                                       struct problem *why);
 

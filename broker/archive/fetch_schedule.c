@@ -167,7 +167,7 @@ keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
     if (!rc)
         rc = contents_sync(pin, why);
     if (!rc && log_is_shared(registry_log(f->registry)))
-        rc = content_file_read(dir, &fact.digest, &bytes, why);
+        rc = contents_share(dir, &fact, &bytes, why);
     fact.bytes = buf_slice(&bytes);
     if (!rc)
         rc = settle_content(f, fetch->set, &fact, why);

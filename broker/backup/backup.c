@@ -332,9 +332,26 @@ check_content(const struct digest *digest, void *user, struct problem *why)
 
     name_content(c->set, digest, path);
     name_source(c->b, path, from);
-    if (manifest_find(&c->b->here, path) || !access(from, F_OK))
+    if (manifest_find(&c->b->here, path) || !access(from, F_OK) ||
+        vault_size(AT_FDCWD, from) > 0)
         return STATUS_OK;
     return miss(c->b, path, strerror_r(errno, text, sizeof(text)), why);
+}
+
+/* Takes a file, or its stub, which is as good as a copy. */
+static enum status
+take_archived(struct backup *b, char path[MANIFEST_PATH_MAX],
+              const struct digest *digest, struct problem *why)
+{
+    char from[PATH_MAX];
+    bool is_remote;
+
+    name_source(b, path, from);
+    is_remote = vault_size(AT_FDCWD, from) > 0;
+    if (is_remote)
+        strcat(path, VAULT_STUB);
+    b->job->n_remote += is_remote;
+    return take(b, path, false, is_remote ? NULL : digest, why);
 }
 
 static enum status
@@ -345,7 +362,7 @@ take_content(const struct digest *digest, void *user, struct problem *why)
 
     name_content(c->set, digest, path);
     c->b->job->n_contents++;
-    return take(c->b, path, false, digest, why);
+    return take_archived(c->b, path, digest, why);
 }
 
 static enum status
@@ -375,17 +392,12 @@ static enum status
 on_list(const char *name, uint64_t number, void *user, struct problem *why)
 {
     struct backup *b = user;
-    char path[MANIFEST_PATH_MAX], file[LIST_FILE_NAME_MAX], from[PATH_MAX];
+    char path[MANIFEST_PATH_MAX], file[LIST_FILE_NAME_MAX];
 
     list_file_name(file, number);
     snprintf(path, sizeof(path), "sets/%s/" LOG_CHANGES "/%s", name, file);
     b->job->n_lists++;
-    name_source(b, path, from);
-    if (vault_size(AT_FDCWD, from) > 0) { /* the stub; not also a copy */
-        strcat(path, VAULT_STUB);
-        b->job->n_remote++;
-    }
-    return take(b, path, false, NULL, why);
+    return take_archived(b, path, NULL, why);
 }
 
 static enum status

@@ -269,15 +269,15 @@ static enum status
 attempt(struct bucket *b, const struct wish *w, struct problem *why)
 {
     const char *headers[8] = {NULL};
-    struct call wish = {.method = w->call,
-                        .headers = headers,
-                        .timeout_us =
-                            LEAST_US + (int64_t)(w->size / SLOW_RATE * 1000000),
-                        .stall_us = STALL_US,
-                        .max_answer = ANSWER_MAX,
-                        .max_taken = w->size,
-                        .body.size = w->call == CALL_PUT ? w->size : 0,
-                        .body_fd = w->fd};
+    struct call wish = {
+        .method = w->call,
+        .headers = headers,
+        .timeout_us = LEAST_US + (int64_t)(w->size / SLOW_RATE * 1000000),
+        .stall_us = b->options.stall_us > 0 ? b->options.stall_us : STALL_US,
+        .max_answer = ANSWER_MAX,
+        .max_taken = w->size,
+        .body.size = w->call == CALL_PUT ? w->size : 0,
+        .body_fd = w->fd};
     struct credentials by;
     struct buf url, lines;
     struct slice rest;

@@ -36,6 +36,7 @@ struct bucket;
 struct bucket_options {
     const char *address;
     const char *credentials; /* a file; "": the environment; lent */
+    int64_t stall_us;        /* a silent request ends then; 0: 10 seconds */
 
     /* Asked each second: true ends a request. NULL: never. */
     bool (*is_stopped)(void *user);

@@ -17,10 +17,25 @@
 #define ROUND_MIN_US ((int64_t)1000000)
 #define ROUND_MAX_US ((int64_t)600000000)
 
-/* After the bucket did not answer, readers do not ask it for so long. */
-#define PAUSE_US ((int64_t)30000000)
+/* After the bucket did not answer, readers do not ask it for so long, and posts
+ * bring it no content. */
+#define PAUSE_US     ((int64_t)30000000)
+#define PUT_PAUSE_US ((int64_t)5000000)
 
 #define READERS_MAX 2
+
+/* A reader waits less for a silent bucket than who stores does. */
+#define READ_STALL_US ((int64_t)3000000)
+
+/* A file that has been written for longer was begun by a process that died. */
+#define WRITING_US ((int64_t)3600000000)
+
+/* Requests of other threads, one at a time. */
+struct channel {
+    pthread_mutex_t mutex; /* guards the rest */
+    struct bucket *bucket;
+    int64_t again_us; /* not before */
+};
 
 struct vault {
     struct vault_options options;
@@ -31,19 +46,32 @@ struct vault {
     bool has_failed;          /* its last look */
     atomic_bool is_stopping;  /* relaxed: a late look costs a second */
     atomic_uint n_readers;    /* relaxed: a count */
-    pthread_mutex_t mutex;    /* guards the rest */
-    struct bucket *reads;
-    int64_t again_us; /* not before */
+    struct channel reads, puts;
 };
 
 /* Set before other threads begin, and until they have ended. */
 static struct vault *the;
+
+bool
+vault_keeps_content(void)
+{
+    return the && the->options.keeps_content;
+}
 
 static bool
 is_full(const struct vault *v)
 {
     return atomic_load_explicit(&v->copies, memory_order_relaxed) >
            v->options.cache_bytes;
+}
+
+/* There is one more copy. */
+static void
+note_copy(uint64_t size)
+{
+    atomic_fetch_add(&the->copies, size);
+    if (the->options.data && is_full(the))
+        thread_wake(&the->thread);
 }
 
 /* Stubs */
@@ -97,33 +125,36 @@ vault_size(int dir_fd, const char *name)
 
 /* Other threads */
 
-enum request { FETCH, FIND, DELETE };
+enum request { FETCH, FIND, DELETE, PUT };
 
-/* Makes a request for the object of a stub; one at a time. */
+/* Makes a request for the object of a stub; one at a time. `fd`: of what is
+ * put. */
 static enum status
 ask(enum request request, int dir_fd, const char *name, const struct stub *stub,
-    struct problem *why)
+    int fd, struct problem *why)
 {
-    struct vault *v = the;
+    struct channel *c = request == PUT ? &the->puts : the ? &the->reads : NULL;
     struct file_new file;
     enum status rc = STATUS_OK;
 
-    if (!v)
+    if (!c)
         return problem(why, STATUS_BUSY,
                        "its bytes are in a bucket, and --archive is not given");
-    pthread_mutex_lock(&v->mutex);
-    if (clock_steady_us() < v->again_us)
+    pthread_mutex_lock(&c->mutex);
+    if (clock_steady_us() < c->again_us)
         rc = problem(why, STATUS_BUSY, "the bucket does not answer");
     else if (request == FIND)
-        rc = bucket_find(v->reads, stub->key, why);
+        rc = bucket_find(c->bucket, stub->key, why);
     else if (request == DELETE)
-        rc = bucket_delete(v->reads, stub->key, why);
+        rc = bucket_delete(c->bucket, stub->key, why);
+    else if (request == PUT)
+        rc = bucket_put(c->bucket, stub->key, fd, stub->size, why);
     else if (faccessat(dir_fd, name, F_OK, 0)) /* nobody was faster */
         rc = file_begin(&file, dir_fd, name, why);
     else
         goto out;
     if (!rc && request == FETCH) {
-        rc = bucket_get(v->reads, stub->key, file.fd, stub->size, why);
+        rc = bucket_get(c->bucket, stub->key, file.fd, stub->size, why);
         if (rc)
             file_abandon(&file);
         else
@@ -131,17 +162,18 @@ ask(enum request request, int dir_fd, const char *name, const struct stub *stub,
         metrics_add(METRIC_BUCKET_FETCHED, !rc);
     }
     if (rc == STATUS_UNREACHABLE || rc == STATUS_REFUSED)
-        v->again_us = clock_steady_us() + PAUSE_US;
+        c->again_us =
+            clock_steady_us() + (request == PUT ? PUT_PAUSE_US : PAUSE_US);
     if (rc == STATUS_NOT_FOUND || rc == STATUS_DIFFERENT) {
         metrics_add(METRIC_BUCKET_LOST, 1);
-        DIAG(DIAG_ERROR, "bucket", "the bucket has lost a file of the archive",
+        DIAG(DIAG_ERROR, "bucket", "the bucket has lost a file",
              diag_text("file", name), diag_text("error", why->text));
         rc = STATUS_DIFFERENT;
     }
     metrics_add(METRIC_BUCKET_FAILED, rc && rc != STATUS_BUSY);
 
 out:
-    pthread_mutex_unlock(&v->mutex);
+    pthread_mutex_unlock(&c->mutex);
     return rc;
 }
 
@@ -163,15 +195,13 @@ vault_file(int dir_fd, const char *name, int *fd, struct problem *why)
     if (the && atomic_fetch_add(&the->n_readers, 1) >= READERS_MAX)
         rc = problem(&reason, STATUS_BUSY, "others are fetched");
     else
-        rc = ask(FETCH, dir_fd, name, &stub, &reason);
+        rc = ask(FETCH, dir_fd, name, &stub, -1, &reason);
     if (the)
         atomic_fetch_sub(&the->n_readers, 1);
     if (!rc)
         *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     if (!rc && *fd >= 0) {
-        atomic_fetch_add(&the->copies, stub.size);
-        if (the->options.data && is_full(the))
-            thread_wake(&the->thread);
+        note_copy(stub.size);
         return STATUS_OK;
     }
     return problem(why, STATUS_BUSY, "%s cannot be fetched now: %s", name,
@@ -182,9 +212,21 @@ enum status
 vault_find(int dir_fd, const char *name, struct problem *why)
 {
     struct stub stub;
+    enum status rc;
 
-    return read_stub(dir_fd, name, &stub) ? ask(FIND, dir_fd, name, &stub, why)
-                                          : STATUS_NOT_FOUND;
+    if (!read_stub(dir_fd, name, &stub))
+        return STATUS_NOT_FOUND;
+    rc = ask(FIND, dir_fd, name, &stub, -1, why);
+    return rc ? problem_prefix(why, rc,
+                               "the bucket has lost it, or does not answer: ")
+              : STATUS_OK;
+}
+
+/* A file of content has its digest as its name. */
+static bool
+is_content(const char *name)
+{
+    return strlen(name) == BUCKET_KEY_SIZE - 1;
 }
 
 enum status
@@ -197,11 +239,38 @@ vault_delete(int dir_fd, const char *name, struct problem *why)
     if (!read_stub(dir_fd, name, &stub))
         return STATUS_OK;
     snprintf(path, sizeof(path), "%s" VAULT_STUB, name);
-    if (the)
-        rc = ask(DELETE, dir_fd, name, &stub, why);
+    if (the && !is_content(name))
+        rc = ask(DELETE, dir_fd, name, &stub, -1, why);
     if (!rc && unlinkat(dir_fd, path, 0))
         rc = problem_errno(why, "cannot remove", path);
     return rc ? problem_prefix(why, STATUS_IO, "%s: ", name) : STATUS_OK;
+}
+
+/* Content */
+
+enum status
+vault_store(int dir_fd, const char *name, uint64_t size, bool is_there,
+            struct problem *why)
+{
+    struct stub stub = {.size = size};
+    int fd = -1;
+    enum status rc = STATUS_OK;
+
+    if (vault_size(dir_fd, name) > 0)
+        return STATUS_OK;
+    snprintf(stub.key, sizeof(stub.key), "%s", name);
+    if (!is_there) {
+        fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+        rc = fd < 0 ? problem_errno(why, "cannot open", name)
+                    : ask(PUT, dir_fd, name, &stub, fd, why);
+        metrics_add(METRIC_BUCKET_STORED, !rc);
+        file_close(&fd);
+    }
+    if (!rc)
+        rc = write_stub(dir_fd, name, &stub, why);
+    if (!rc && !is_there)
+        note_copy(size);
+    return rc;
 }
 
 /* The thread */
@@ -262,15 +331,20 @@ by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* True for the file of a closed list. */
+/* True for the file of a closed list, and for a copy of content. */
 static bool
 is_archived(FTS *tree, FTSENT *at)
 {
+    const char *name = at->fts_name;
+    bool is_file = at->fts_info == FTS_F;
+
     if (at->fts_info == FTS_D && at->fts_level == 2 &&
-        strcmp(at->fts_name, "changes") != 0)
+        strcmp(name, "changes") != 0 &&
+        (strcmp(name, "content") != 0 || !vault_keeps_content()))
         fts_set(tree, at, FTS_SKIP);
-    return at->fts_info == FTS_F && at->fts_level == 3 &&
-           slice_ends(slice_of(at->fts_name), ".gz");
+    return is_file &&
+           (slice_ends(slice_of(name), ".gz") ||
+            (is_content(name) && vault_size(AT_FDCWD, at->fts_path) > 0));
 }
 
 /* Drops a copy, which the bucket has still, or gets again. */
@@ -309,9 +383,13 @@ look_at_files(struct vault *v, struct problem *why)
         uint64_t size = (uint64_t)at->fts_statp->st_size;
         int64_t at_us = at->fts_statp->st_mtime * INT64_C(1000000);
 
+        if (at->fts_info == FTS_F &&
+            slice_ends(slice_of(at->fts_name), ".new") &&
+            clock_now_us() - at_us > WRITING_US)
+            unlink(at->fts_path);
         if (!is_archived(tree, at))
             continue;
-        if (vault_size(AT_FDCWD, at->fts_path) == 0 &&
+        if (v->options.keeps_lists && vault_size(AT_FDCWD, at->fts_path) == 0 &&
             clock_now_us() - at_us >= v->options.local_us)
             rc = store(v, at->fts_path, why);
         if (rc || vault_size(AT_FDCWD, at->fts_path) == 0)
@@ -369,23 +447,27 @@ enum status
 vault_open(const struct vault_options *options, struct problem *why)
 {
     struct vault *v = memory_new(1, sizeof(*v));
-    const struct bucket_options bucket = {.address = options->address,
-                                          .credentials = options->credentials,
-                                          .is_stopped = is_stopping,
-                                          .user = v};
+    struct bucket_options bucket = {.address = options->address,
+                                    .credentials = options->credentials,
+                                    .is_stopped = is_stopping,
+                                    .user = v};
     enum status rc;
 
     v->options = *options;
-    pthread_mutex_init(&v->mutex, NULL);
+    pthread_mutex_init(&v->reads.mutex, NULL);
+    pthread_mutex_init(&v->puts.mutex, NULL);
     the = v;
     rc = bucket_open(&v->own, &bucket, why);
     if (!rc)
-        rc = bucket_open(&v->reads, &bucket, why);
+        rc = bucket_open(&v->puts.bucket, &bucket, why);
+    bucket.stall_us = READ_STALL_US;
+    if (!rc)
+        rc = bucket_open(&v->reads.bucket, &bucket, why);
     if (!rc && options->data)
         rc = thread_start(&v->thread, "bucket", run, v, why);
     if (rc)
         vault_close();
-    return rc ? problem_prefix(why, rc, "--archive: ") : STATUS_OK;
+    return rc ? problem_prefix(why, rc, "the bucket: ") : STATUS_OK;
 }
 
 void
@@ -405,8 +487,10 @@ vault_close(void)
     vault_stop();
     thread_stop(&v->thread);
     bucket_close(v->own);
-    bucket_close(v->reads);
-    pthread_mutex_destroy(&v->mutex);
+    bucket_close(v->puts.bucket);
+    bucket_close(v->reads.bucket);
+    pthread_mutex_destroy(&v->puts.mutex);
+    pthread_mutex_destroy(&v->reads.mutex);
     free(v);
     the = NULL;
 }

@@ -15,9 +15,19 @@
  * oldest lists first. So a crash at any step leaves nothing to mend.
  *
  * There is one vault in a process, or none: then stubs stay as they are. A
- * thread of its own puts, and waits for the bucket as long as it takes. Of
- * those that read one fetches and one waits; others get STATUS_BUSY at once,
+ * thread of its own puts lists, and waits for the bucket as long as it takes.
+ * Of those that read one fetches and one waits; others get STATUS_BUSY at once,
  * and so do all for half a minute after the bucket did not answer.
+ *
+ * In a cluster whose bytes are in a bucket, content is such a file, too, but
+ * goes there before the record that names it (vault_store):
+ *
+ *     sets/NAME/content/ab/HEX          a copy
+ *     sets/NAME/content/ab/HEX.bucket   its stub
+ *
+ * No broker deletes the object of content: another broker, however far behind,
+ * may still need it, also one of another set, and a post may rest on it that
+ * is on its way to the journal. So whoever has a stub finds the bytes.
  */
 #pragma once
 
@@ -27,7 +37,8 @@ struct vault_options {
     const char *data;                  /* the data directory; NULL: no thread */
     const char *address, *credentials; /* bucket.h */
     uint64_t cache_bytes;
-    int64_t local_us; /* a file stays on the disk for so long */
+    bool keeps_lists, keeps_content;
+    int64_t local_us; /* the file of a list stays on the disk for so long */
 };
 
 /* The end of a stub's name. */
@@ -38,6 +49,9 @@ struct vault_options {
 MUST_CHECK enum status vault_open(const struct vault_options *options,
                                   struct problem *why);
 void vault_close(void);
+
+/* True if content goes into the bucket. Any thread. */
+bool vault_keeps_content(void);
 
 /* Ends all requests soon, and lets no other succeed. Any thread. */
 void vault_stop(void);
@@ -57,6 +71,14 @@ uint64_t vault_size(int dir_fd, const char *name);
 MUST_CHECK enum status vault_find(int dir_fd, const char *name,
                                   struct problem *why);
 
-/* Deletes a stub, if there is one, and its object before. */
+/* Stores a file of content, whose name is its digest, and writes the stub. Only
+ * the latter, if another broker has stored it (is_there). Does nothing if there
+ * is a stub. STATUS_TOO_LARGE: more than 5 GB. May block for as long as the
+ * bucket takes. */
+MUST_CHECK enum status vault_store(int dir_fd, const char *name, uint64_t size,
+                                   bool is_there, struct problem *why);
+
+/* Deletes a stub, if there is one, and its object before, but not that of
+ * content. */
 MUST_CHECK enum status vault_delete(int dir_fd, const char *name,
                                     struct problem *why);

@@ -311,12 +311,9 @@ read_list_file(struct list_reading *r, struct problem *why)
     fd = openat(r->walk->in->dir, r->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         rc = vault_find(r->walk->in->dir, r->path, why);
-        return rc == STATUS_NOT_FOUND ? problem(why, rc, "it is missing")
-               : rc && rc != STATUS_BUSY
-                   ? problem_prefix(why, rc,
-                                    "the bucket has lost it, or does "
-                                    "not answer: ")
-                   : STATUS_AGAIN; /* nobody reads it */
+        return rc == STATUS_NOT_FOUND    ? problem(why, rc, "it is missing")
+               : rc && rc != STATUS_BUSY ? rc
+                                         : STATUS_AGAIN; /* nobody reads it */
     }
     if (fd < 0)
         return problem(why, STATUS_IO, "it cannot be opened: %s",

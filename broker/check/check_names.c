@@ -248,9 +248,10 @@ judge_bytes(struct names *n, struct entry *e)
 {
     struct digest digest;
     char text[DIGEST_TEXT_SIZE + 1];
+    const char *end = e->name + strnlen(e->name, (size_t)2 * DIGEST_SIZE);
 
     snprintf(text, sizeof(text), "sha-256:%.64s", e->name);
-    if (e->is_dir || strlen(e->name) != (size_t)2 * DIGEST_SIZE ||
+    if (e->is_dir || (*end && strcmp(end, VAULT_STUB) != 0) ||
         digest_read(slice_of(text), &digest))
         return JUDGED_ORPHAN;
     if (!n->content.handle)

@@ -77,6 +77,10 @@ static const struct option rows[] = {
     {"cluster-read-only", NULL, FLAG(cluster_read_only), "no",
      "follow the cluster and serve reads alone: take no posts, change no "
      "settings, deliver nothing"},
+    {"cluster-bytes", "journal|s3://BUCKET/...", TEXT(cluster_bytes), "journal",
+     "content travels in the journal, at most 1 MiB of a resource, or by this "
+     "bucket of S3, MinIO or Ceph, of any size; the same at all brokers; see "
+     "--s3-credentials and --archive-cache"},
     {"cluster-durable-by", "standbys|provider|disk",
      CHOICE(cluster_durable_by, enum durable_by, DURABLE_STANDBYS), "standbys",
      "what keeps the commits of PostgreSQL when it loses a machine: standbys, "
@@ -482,7 +486,8 @@ take_all(struct config *config, const struct arguments *given,
     if (!rc)
         rc = options_take(&config_options, given->options, config, why);
     /* More bytes of content than a record carries never come to a row. */
-    if (config->cluster[0] && config->max_content > CLUSTER_CONTENT_MAX)
+    if (config->cluster[0] && !strcmp(config->cluster_bytes, "journal") &&
+        config->max_content > CLUSTER_CONTENT_MAX)
         config->max_content = CLUSTER_CONTENT_MAX;
     if (!rc && config->mqtt[0]) {
         /* The bridge of --mqtt stands in front of all others. */

@@ -77,6 +77,7 @@ struct config {
     int64_t cluster_stale_us; /* not ready for reads then; 0: never */
     char cluster_from[512];   /* without a slash at the end; "": none */
     bool cluster_read_only;   /* follow the cluster, and add nothing to it */
+    char cluster_bytes[1024]; /* "journal", or as archive */
     enum durable_by cluster_durable_by;
     char postgresql[2048];   /* address of the outbox, unchecked; "": none */
     char postgresql_as[65];  /* the token of its posts; "": all rights */

@@ -61,9 +61,11 @@ struct act_key {
     int64_t last_us;
 };
 
-/* content_fact.due_us: kept; given up for ever. */
-#define CONTENT_KEPT  0
-#define CONTENT_NEVER INT64_MAX
+/* content_fact.due_us: kept, and the bucket of all brokers has it; kept; given
+ * up for ever. */
+#define CONTENT_IN_BUCKET INT64_C(-1)
+#define CONTENT_KEPT      0
+#define CONTENT_NEVER     INT64_MAX
 
 /* Says whether the bytes of one entry are kept; a later fact replaces it. A
  * cluster has facts so that all its brokers decide alike: none asks its own
@@ -78,7 +80,7 @@ struct act_key {
  *
  * Where the bytes travel is known here alone: `bytes` has all of them, or none.
  * A fact without bytes names what is elsewhere under the digest: in the files
- * of this broker (is_here), or in a store that all brokers share. */
+ * of this broker (is_here), or in the bucket (CONTENT_IN_BUCKET). */
 struct content_fact {
     uint64_t id;          /* increases; the engine's */
     uint64_t seq;         /* of the entry */

@@ -155,9 +155,12 @@ place_content(struct sequencer *s, struct post *post, size_t i)
         bool is_placed = act.content.seq == i;
 
         act.content.seq = post->set->draft.last;
-        act.content.bytes = (struct slice){
-            post->content_bytes.data + post->carried_bytes, act.content.length};
-        post->carried_bytes += act.content.length;
+        if (act.content.due_us != CONTENT_IN_BUCKET) {
+            act.content.bytes =
+                (struct slice){post->content_bytes.data + post->carried_bytes,
+                               act.content.length};
+            post->carried_bytes += act.content.length;
+        }
         if (is_placed)
             rc = add_act(s, post->set, &act);
     }

@@ -38,6 +38,8 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
     size_t n = ingest->contents.size / sizeof(*all);
     enum status rc = STATUS_OK;
 
+    if (ingest->pin)
+        return ingest_carry(ingest, why); /* it came with its content */
     if (n > 0 && set)
         rc = contents_pin(c->contents, set, &pin, why);
     if (rc && rc != STATUS_GONE)

@@ -5,6 +5,7 @@
 #include "broker/archive/contents.h"
 #include "broker/base/metrics.h"
 #include "broker/base/spans.h"
+#include "broker/bucket/vault.h"
 #include "broker/sets/set_change.h"
 
 /* What a post costs before its first entry: parser, structs. */
@@ -555,7 +556,9 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     pending_keys_whole(&in->running);
     /* Posts of a line keep their order, so those without content to check take
      * this way, too. */
-    if (in->is_checked && !in->fill && (in->contents.size > 0 || in->post.line))
+    if ((in->is_checked && !in->fill &&
+         (in->contents.size > 0 || in->post.line)) ||
+        (in->pin && vault_keeps_content()))
         return in->posts->check(in, in->posts->check_user, why);
     return submit_post(in, why);
 }

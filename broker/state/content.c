@@ -569,7 +569,7 @@ delete_missing(struct content *c, uint64_t seq)
 static enum status
 note_fact(struct content *c, const struct content_fact *fact)
 {
-    bool is_kept = fact->due_us == CONTENT_KEPT, was_current = false;
+    bool is_kept = fact->due_us <= CONTENT_KEPT, was_current = false;
     enum status rc =
         is_kept ? delete_missing(c, fact->seq)
                 : DB_DO(&c->fold.db, NULL, &c->why,
@@ -632,15 +632,19 @@ settle_fact(struct content *c, const struct content_fact *fact,
             const char *arriving, struct slice bytes,
             struct content_touched *touched)
 {
-    bool is_kept = fact->due_us == CONTENT_KEPT;
-    bool has_bytes = bytes.size == fact->length;
+    bool is_kept = fact->due_us <= CONTENT_KEPT;
+    bool is_in_bucket = fact->due_us == CONTENT_IN_BUCKET;
+    bool has_bytes = bytes.size == fact->length && !is_in_bucket;
     uint64_t length;
     enum status rc = STATUS_OK;
 
-    if (is_kept && !has_bytes)
+    if (is_kept && !is_in_bucket && !has_bytes)
         rc = content_file_look(c->fold.dir, &fact->digest, &length, &c->why);
     if (!rc)
         rc = note_fact(c, fact);
+    if (!rc && is_in_bucket)
+        rc = content_file_store(c->fold.dir, &fact->digest, fact->length, true,
+                                &c->why);
     if (!rc && is_kept && has_bytes) {
         rc = place_bytes(c, fact, arriving, bytes);
         content_touch(touched, &fact->digest);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "broker/bucket/vault.h"
 #include "broker/state/content.h"
 
 /* Hexadecimal digits of a name. */
@@ -217,25 +218,64 @@ not_there(const char *path, struct problem *why)
     return fail_file(why, "cannot open", path);
 }
 
+/* Opens the folder of a file. */
+static enum status
+open_folder(const char *path, int *dir_fd, struct problem *why)
+{
+    char folder[PATH_SIZE];
+
+    snprintf(folder, sizeof(folder), "%s", path);
+    *strrchr(folder, '/') = '\0';
+    *dir_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *dir_fd < 0 ? fail_file(why, "cannot open", folder) : STATUS_OK;
+}
+
+enum status
+content_file_store(const char *set_dir, const struct digest *digest,
+                   uint64_t length, bool is_there, struct problem *why)
+{
+    char path[PATH_SIZE];
+    int dir_fd;
+    enum status rc;
+
+    folder_path(set_dir, digest->bytes[0], path);
+    rc = file_make_dirs(path, why);
+    file_path(set_dir, digest, path);
+    if (!rc)
+        rc = open_folder(path, &dir_fd, why);
+    if (rc)
+        return rc;
+    rc = vault_store(dir_fd, strrchr(path, '/') + 1, length, is_there, why);
+    close(dir_fd);
+    return rc;
+}
+
 enum status
 content_file_open(const char *set_dir, const struct digest *digest, int *fd,
                   uint64_t *length, struct problem *why)
 {
     char path[PATH_SIZE];
     struct stat st;
+    int dir_fd = -1;
+    enum status rc = STATUS_OK;
 
     file_path(set_dir, digest, path);
     *fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (*fd < 0)
-        return not_there(path, why);
-    if (fstat(*fd, &st)) {
-        enum status rc = fail_file(why, "cannot open", path);
-
-        file_close(fd);
-        return rc;
+    if (*fd < 0) {
+        rc = not_there(path, why);
+        if (rc == STATUS_NOT_FOUND && vault_size(AT_FDCWD, path) > 0)
+            rc = open_folder(path, &dir_fd, why);
+        if (dir_fd >= 0)
+            rc = vault_file(dir_fd, strrchr(path, '/') + 1, fd, why);
+        file_close(&dir_fd);
     }
-    *length = (uint64_t)st.st_size;
-    return STATUS_OK;
+    if (!rc && fstat(*fd, &st)) {
+        rc = fail_file(why, "cannot open", path);
+        file_close(fd);
+    }
+    if (!rc)
+        *length = (uint64_t)st.st_size;
+    return rc;
 }
 
 enum status
@@ -255,7 +295,8 @@ content_file_read(const char *set_dir, const struct digest *digest,
     if (!at) {
         rc = problem(why, STATUS_TOO_LARGE,
                      "in a cluster the content of a resource has at most "
-                     "%" PRIu64 " bytes, and that of a post %zu",
+                     "%" PRIu64 " bytes, and that of a post %zu, unless it "
+                     "has --cluster-bytes s3://",
                      CONTENT_CARRIED_MAX, CONTENT_POST_MAX);
     } else if (file_read_at(fd, at, (size_t)length, 0)) {
         digest_sha256(&found, (struct slice){at, (size_t)length});
@@ -275,6 +316,9 @@ content_file_look(const char *set_dir, const struct digest *digest,
     struct stat st;
 
     file_path(set_dir, digest, path);
+    *length = vault_size(AT_FDCWD, path);
+    if (*length > 0)
+        return STATUS_OK;
     if (lstat(path, &st))
         return not_there(path, why);
     if (!S_ISREG(st.st_mode))
@@ -287,10 +331,11 @@ enum status
 content_file_unlink(const char *set_dir, const struct digest *digest,
                     struct problem *why)
 {
-    char path[PATH_SIZE];
+    char path[PATH_SIZE], stub[PATH_SIZE + sizeof(VAULT_STUB)];
 
     file_path(set_dir, digest, path);
-    if (unlink(path) && errno != ENOENT)
+    snprintf(stub, sizeof(stub), "%s" VAULT_STUB, path);
+    if ((unlink(path) && errno != ENOENT) || (unlink(stub) && errno != ENOENT))
         return fail_file(why, "cannot remove", path);
     return STATUS_OK;
 }
@@ -311,8 +356,13 @@ content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
         return errno == ENOENT ? STATUS_OK
                                : fail_file(why, "cannot open", path);
     while (!rc && (entry = file_next(dir))) {
-        if (strlen(entry->d_name) != NAME_DIGITS)
-            continue;
+        bool is_stub = slice_ends(slice_of(entry->d_name), VAULT_STUB);
+        size_t n = strlen(entry->d_name) - is_stub * strlen(VAULT_STUB);
+
+        snprintf(path, sizeof(path), "%.*s", NAME_DIGITS, entry->d_name);
+        if (n != NAME_DIGITS ||
+            (is_stub && !faccessat(dirfd(dir), path, F_OK, 0)))
+            continue; /* once, by the file, if there are both */
         snprintf(text, sizeof(text), "sha-256:%.*s", NAME_DIGITS,
                  entry->d_name);
         if (digest_read(slice_of(text), &digest))

@@ -10,7 +10,9 @@
  *                    +--------------------+
  *
  * A file gets its name when it is complete and on the disk, so a named file has
- * the bytes of its digest. Placing needs a pin: broker/archive/contents.h.
+ * the bytes of its digest. Placing needs a pin: broker/archive/contents.h. With
+ * --cluster-bytes s3:// a file is a copy beside its stub, and is fetched when
+ * it is opened (broker/bucket/vault.h).
  *
  * Any thread. All functions may block, except arriving_abandon after the end.
  */
@@ -84,7 +86,8 @@ MUST_CHECK enum status content_files_sync(const char *set_dir,
                                           struct problem *why);
 
 /* Opens the bytes of that name; the caller closes the file. STATUS_NOT_FOUND:
- * there are none. An open file stays readable even if its name is deleted. */
+ * there are none; STATUS_BUSY: the bucket does not give them now. An open file
+ * stays readable even if its name is deleted. */
 MUST_CHECK enum status content_file_open(const char *set_dir,
                                          const struct digest *digest, int *fd,
                                          uint64_t *length, struct problem *why);
@@ -96,6 +99,12 @@ MUST_CHECK enum status content_file_open(const char *set_dir,
 MUST_CHECK enum status content_file_read(const char *set_dir,
                                          const struct digest *digest,
                                          struct buf *to, struct problem *why);
+
+/* Has the bucket store the bytes, or notes that it has: vault_store. */
+MUST_CHECK enum status content_file_store(const char *set_dir,
+                                          const struct digest *digest,
+                                          uint64_t length, bool is_there,
+                                          struct problem *why);
 
 /* Checks that the file exists, and sets *length. STATUS_NOT_FOUND. */
 MUST_CHECK enum status content_file_look(const char *set_dir,

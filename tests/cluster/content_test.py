@@ -8,11 +8,14 @@ import re
 import shutil
 import sqlite3
 
+import pytest
+
 from tidings_test.backups import Backups
 from tidings_test.cluster import wait_same_documents
 from tidings_test.content import Package, contents, hashes, kept, multipart
 from tidings_test.http import NDJSON
 from tidings_test.hub import LOOPBACK
+from tidings_test.s3 import Bucket
 from tidings_test.sets import change
 from tidings_test.soak import choices, soak
 from tidings_test.waiting import wait_for
@@ -22,6 +25,37 @@ RESOURCES = 8
 KILLS = soak(2, 20)
 RETAINED = ("--rotate-entries", 10, "--retain-lists", 2, "--remove-grace", 0)
 FETCH = ("--content", "fetch", "--fetch-retry-first", "0.01", *LOOPBACK)
+
+
+@pytest.fixture
+def bucket():
+    with Bucket() as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def in_bucket(start_cluster, bucket, tmp_path):
+    """A cluster whose content goes into the bucket. `cache`: at each broker."""
+
+    def start(*options, cache="1G", **how):
+        return start_cluster(
+            *("--cluster-bytes", bucket.address("bytes"), "--archive-cache", cache),
+            *("--s3-credentials", bucket.credentials(tmp_path), *options),
+            **how,
+        )
+
+    return start
+
+
+@pytest.fixture(params=("journal", "s3"))
+def start_any(request):
+    """A cluster whose content travels either way."""
+    return request.getfixturevalue({"journal": "start_cluster", "s3": "in_bucket"}[request.param])
+
+
+def held(one):
+    """The digests of the content that a set keeps: here, or in the bucket."""
+    return {path.name[:64] for path in (one.folder / "content").glob("??/*")}
 
 
 def loc(n):
@@ -48,12 +82,11 @@ def wait_content(brokers, last, *texts, name="news"):
 
         def look(one=one):
             content = facts(one)
-            names = {path.name for path in kept(one)}
             wanted = {hashlib.sha256(text).hexdigest() for text in texts}
-            return content["last"] >= last and not content["missing"] and names == wanted
+            return content["last"] >= last and not content["missing"] and held(one) == wanted
 
         wait_for(f"the content of {broker}", look)
-        assert contents(one) == set(texts)
+        assert contents(one) <= set(texts)
 
 
 def rows(broker, name="news"):
@@ -71,7 +104,7 @@ def wait_same_files(brokers, name="news"):
 
     def look():
         of_all = [
-            ({path.name for path in kept(b.set(name))}, facts(b.set(name)))
+            (held(b.set(name)), facts(b.set(name)))
             for b in brokers
         ]
         return all(each == of_all[0] for each in of_all) and of_all[0][0]
@@ -113,8 +146,8 @@ def test_too_many_bytes_are_refused(start_cluster):
 
 
 # Killed at any moment: what the others have is here in the end, and nothing else.
-def test_brokers_that_were_killed_or_away_have_all(start_cluster):
-    cluster = start_cluster("--content", "inline", *RETAINED)
+def test_brokers_that_were_killed_or_away_have_all(start_any):
+    cluster = start_any("--content", "inline", *RETAINED)
     chosen = choices()
     posted = 0
     for _ in range(KILLS):
@@ -128,7 +161,7 @@ def test_brokers_that_were_killed_or_away_have_all(start_cluster):
         victim.disconnect()
         victim.restart()
     files = wait_same_files(cluster.members)
-    assert wait_for("retention", lambda: len(kept(cluster.members[0].set("news"))) < 40)
+    assert wait_for("retention", lambda: len(held(cluster.members[0].set("news"))) < 40)
     assert files
     wait_same_files(cluster.members)
     wait_same_documents(cluster)
@@ -139,8 +172,8 @@ def test_brokers_that_were_killed_or_away_have_all(start_cluster):
 
 
 # A copy has the bytes of its entries, also of a broker that had not yet written a file.
-def test_a_joined_broker_and_a_reader_have_all(start_cluster, run, tmp_path):
-    cluster = start_cluster("--content", "inline")
+def test_a_joined_broker_and_a_reader_have_all(start_any, run, tmp_path):
+    cluster = start_any("--content", "inline")
     reader = cluster.add_reader("r")
     a, b, _ = cluster.sets("news")
     texts = [f"text {i}".encode() for i in range(20)]
@@ -162,8 +195,8 @@ def test_a_joined_broker_and_a_reader_have_all(start_cluster, run, tmp_path):
 
 
 # One broker fetches, and another one when that is gone; what comes of it is everywhere.
-def test_the_owner_fetches_for_all(start_cluster, site):
-    cluster = start_cluster(*FETCH)
+def test_the_owner_fetches_for_all(start_any, site):
+    cluster = start_any(*FETCH)
     owner = cluster.owner()
     others = cluster.others(owner)
     one = others[0].set("news")
@@ -175,7 +208,7 @@ def test_the_owner_fetches_for_all(start_cluster, site):
     def look(brokers, kept_, missing):
         return all(
             (f := facts(b.set("news")))["last"] == b.set("news").last()
-            and (len(kept(b.set("news"))), f["missing"]) == (kept_, missing)
+            and (len(held(b.set("news"))), f["missing"]) == (kept_, missing)
             for b in brokers
         )
 
@@ -242,8 +275,8 @@ def wait_same_dumps(members, last, kinds=("resourcedump", "changedump")):
 # R-118: any broker gives out what all have built, with the same tags: the Resource List
 # and Dump of one moment, and the Change Dump of each list. Nobody waits for a broker that
 # is away; it builds what it lacks when it comes back.
-def test_all_brokers_build_the_same_dumps(start_cluster):
-    cluster = start_cluster("--content", "inline", *DUMPS)
+def test_all_brokers_build_the_same_dumps(start_any):
+    cluster = start_any("--content", "inline", *DUMPS)
     reader = cluster.add_reader("r")
     chosen = choices()
     last = 0
@@ -299,3 +332,123 @@ def test_a_broker_that_has_lost_bytes_goes_on(start_cluster, run):
     c.broker.stop()
     done = run("tidingsd", "check", "--deep", "--data", c.broker.data, status=1)
     assert "it is missing" in done.output() + done.errors()
+
+
+def keys(*texts):
+    return {"bytes/" + hashlib.sha256(text).hexdigest() for text in texts}
+
+
+def stubs(one):
+    """The digests of which the bucket has the bytes, as a broker knows."""
+    folder = one.broker.data / "sets" / one.name / "content"
+    return {path.name[:64] for path in folder.glob("??/*.bucket")}
+
+
+def wait_stubs(cluster, *texts, members=None):
+    wanted = {hashlib.sha256(text).hexdigest() for text in texts}
+    for member in members or cluster.members:
+        one = member.set("news")
+        wait_for(f"stubs of {member}", lambda one=one: stubs(one) == wanted)
+        wait_for("no lag", lambda one=one: facts(one)["last"] == one.last())
+
+
+# Any size, by whichever broker; the journal has none of the bytes, and a broker that only
+# builds a dump gets them from the bucket.
+def test_content_of_any_size_goes_by_the_bucket(in_bucket, bucket):
+    cluster = in_bucket("--content", "inline", "--resource-dump-keep", 1)
+    reader = cluster.add_reader("r")
+    a, b, c = cluster.sets("news")
+    large = bytes(3 << 20)
+    post(a, large, b"two")
+    post(b, b"")
+    wait_stubs(cluster, large, b"two")
+    assert c.post_change(loc(7), **hashes(large)).last == 4
+    answer = b.put_resources(
+        "".join(json.dumps({"loc": loc(i), **hashes(b"two")}) + "\n" for i in range(3)),
+        NDJSON,
+        "max-delete=100",
+    )
+    assert answer.status == 200, answer
+    assert set(bucket.objects) == keys(large, b"two")
+    puts = [request for request in bucket.requests if request.startswith("PUT")]
+    assert len(puts) == 2
+    bytes_ = cluster.query("SELECT max(octet_length(record)) FROM tidings_records")
+    assert int(bytes_[0]) < 4096
+    post(a, large, name=loc(9))
+    a.build("resourcedump")
+    found = wait_same_dumps([*cluster.members, reader], c.last(), ("resourcedump",))
+    assert {large, b"two"} <= packed(found)
+    assert not bucket.refused
+
+
+# The disk is a cache: of no bytes, and of few.
+@pytest.mark.parametrize("cache", ("0", "4K"))
+def test_the_disk_is_a_cache_of_content(in_bucket, bucket, cache, run, tmp_path):
+    cluster = in_bucket("--content", "inline", *DUMPS, cache=cache)
+    a, b, c = cluster.sets("news")
+    texts = {f"text {i} ".encode() * 100 for i in range(15)}
+    last = post(a, *texts).last
+    a.build("resourcedump")
+    found = wait_same_dumps(cluster.members, last)
+    assert texts <= packed(found)
+
+    def size(one):
+        return sum(path.stat().st_size for path in kept(one))
+
+    for one in (a, b, c):
+        wait_for("the limit", lambda one=one: size(one) <= (4096 if cache == "4K" else 0))
+    deep = ("tidingsd", "check", "--deep", "--data", c.broker.data)
+    deep += ("--archive", bucket.address("bytes"), "--s3-credentials")
+    deep += (bucket.credentials(tmp_path),)
+    c.broker.stop()
+    assert "nothing found" in run(*deep).output()
+    bucket.objects.clear()
+    assert "the bucket has lost it" in run(*deep, status=1).output()
+
+
+# Nothing is recorded before the bucket has the bytes; what needs no bytes goes on.
+@pytest.mark.parametrize("kind", ("500", "403", "503", "cut", "mute", "late", "lost"))
+def test_no_post_is_half_recorded(in_bucket, bucket, kind):
+    cluster = in_bucket("--content", "inline", names="a")
+    (a,) = cluster.sets("news")
+    (plain,) = cluster.sets("plain")
+    plain.put(content="none")
+    post(a, b"first")
+    bucket.fault("HEAD" if kind == "lost" else "PUT", kind, times=10**6)
+    answer = a.send(*multipart([change(loc(1))], [(loc(1), None, b"second")]))
+    assert answer.status == 503 and answer["Retry-After"], answer
+    assert "cannot be stored now" in answer.text
+    assert a.last() == 1
+    asked = len(bucket.requests)
+    assert plain.post(3).last == 3
+    assert a.post_change(loc(2), **hashes(b"first")).last == 2
+    assert len(bucket.requests) == asked
+    assert a.broker.metrics()["tidings_bucket_failed_total"] > 0
+    bucket.mend()
+    bucket.release()
+    wait_for(
+        "the bucket",
+        lambda: a.send(*multipart([change(loc(1))], [(loc(1), None, b"second")])).status
+        == 200,
+    )
+    assert a.last() == 3
+    wait_stubs(cluster, b"first", b"second")
+
+
+# What a broker cannot get it does not serve, and it goes on when the bucket does.
+@pytest.mark.parametrize("kind", ("body", "late"))
+def test_a_dump_waits_for_the_bucket(in_bucket, bucket, kind):
+    cluster = in_bucket("--content", "inline", *DUMPS, cache="0")
+    a, _, _ = cluster.sets("news")
+    last = post(a, b"one", b"two").last
+    wait_stubs(cluster, b"one", b"two")
+    for member in cluster.members:
+        wait_for("no copies", lambda m=member: not kept(m.set("news")))
+    bucket.fault("GET", kind, times=10**6)
+    a.broker.post(f"{a.path}/resourcedump")
+    a.broker.wait_said("cannot be fetched now")
+    assert a.get("resourcedump.xml").status in (404, 503)
+    bucket.mend()
+    bucket.release()
+    found = wait_same_dumps(cluster.members, last, ("resourcedump",))
+    assert {b"one", b"two"} <= packed(found)

@@ -41,8 +41,9 @@ def hashes(content):
 
 
 def kept(of_set):
-    """The files of contents that the set keeps."""
-    return list((of_set.folder / "content").glob("*/*"))
+    """The files of contents that the set keeps, without the stubs of those in a bucket."""
+    files = (of_set.folder / "content").glob("*/*")
+    return [path for path in files if path.suffix != ".bucket"]
 
 
 def arriving(broker):
