@@ -11,7 +11,6 @@
 struct jwk_fetch {
     jwk_fetched_fn *on_fetched;
     void *user;
-    struct networks everywhere;
     struct caller *caller;
 
     pthread_mutex_t mutex;
@@ -177,6 +176,7 @@ jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *on_fetched, void *user,
 {
     struct jwk_fetch *f = memory_new(1, sizeof(*f));
     struct caller_options options = {.name = "keys",
+                                     .calls_anywhere = true,
                                      .connections = 1,
                                      .host_connections = 1,
                                      .on_wake = on_wake,
@@ -190,10 +190,7 @@ jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *on_fetched, void *user,
     f->is_idle = true;
     thread_init_changed(&f->ended);
     pthread_mutex_init(&f->mutex, NULL);
-    options.allowed = &f->everywhere;
-    rc = networks_read(SLICE("0.0.0.0/0,::/0"), false, &f->everywhere, why);
-    if (!rc)
-        rc = caller_open(&f->caller, &options, why);
+    rc = caller_open(&f->caller, &options, why);
     if (rc)
         jwk_fetch_close(f);
     else

@@ -413,13 +413,12 @@ jwk_set_verify(const struct jwk_set *set, const struct jwk_claimed *claimed,
         *mark = jwk->mark;
         return STATUS_OK;
     }
-    if (!has_name)
-        return problem_quoting(why, STATUS_NOT_FOUND, "no key has this name",
-                               claimed->kid);
-    return n_tried ? problem(why, STATUS_REFUSED, "the signature is wrong")
-                   : problem_quoting(why, STATUS_REFUSED,
-                                     "the key does not verify this algorithm",
-                                     claimed->alg);
+    return !has_name ? problem_quoting(why, STATUS_NOT_FOUND,
+                                       "no key has this name", claimed->kid)
+           : n_tried ? problem(why, STATUS_REFUSED, "the signature is wrong")
+                     : problem_quoting(why, STATUS_REFUSED,
+                                       "the key does not verify this algorithm",
+                                       claimed->alg);
 }
 
 bool

@@ -691,9 +691,8 @@ begin_change(struct tokens *t, const struct authority *by, struct problem *why)
         return problem(why, STATUS_FORBIDDEN, "%s", t->refusal);
     if (t->owned)
         rc = own_stream(t, why);
-    if (rc)
-        return problem_prefix(why, STATUS_BUSY, "tokens cannot change now: ");
-    return authority_check(by, clock_now_us(), why);
+    return rc ? problem_prefix(why, STATUS_BUSY, "tokens cannot change now: ")
+              : authority_check(by, clock_now_us(), why);
 }
 
 static void

@@ -1,7 +1,6 @@
 #include "broker/base/client_limits.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <search.h>
 
 #include "base/clock.h"
@@ -62,16 +61,12 @@ clients_table_print(FILE *to)
 void
 clients_init(struct clients *c, unsigned share)
 {
+    *c = (struct clients){.share = share};
     pthread_mutex_init(&c->mutex, NULL);
-    c->tree = NULL;
     list_init(&c->charged);
-    for (int i = 0; i < CLIENT_RATES; i++)
-        atomic_init(&c->rates[i], 0);
-    c->share = share;
     for (int i = 0; i < CLIENT_KINDS; i++) {
         atomic_init(&c->each[i], CLIENT_NO_LIMIT);
         atomic_init(&c->all[i], CLIENT_NO_LIMIT);
-        atomic_init(&c->held[i], 0);
     }
 }
 
@@ -248,9 +243,8 @@ client_named(struct clients *c, const char *name)
 
     if (address_read(name, &address))
         return client_at(c, (const struct sockaddr *)&address);
-    if (sscanf(name, "uid %lu", &uid) == 1)
-        return client_of_user(c, (uid_t)uid);
-    return client_of_hub(c);
+    return sscanf(name, "uid %lu", &uid) == 1 ? client_of_user(c, (uid_t)uid)
+                                              : client_of_hub(c);
 }
 
 struct slice
@@ -341,7 +335,7 @@ client_held(const struct client *client, enum client_kind kind)
 void
 client_name(const struct client *client, char to[CLIENT_NAME_SIZE])
 {
-    struct in6_addr six;
+    bool is_mapped;
     uid_t uid;
 
     to[0] = '\0';
@@ -364,12 +358,10 @@ client_name(const struct client *client, char to[CLIENT_NAME_SIZE])
         snprintf(to, CLIENT_NAME_SIZE, "uid %lu", (unsigned long)uid);
         return;
     }
-    memcpy(&six, client->key.address, sizeof(six));
-    if (IN6_IS_ADDR_V4MAPPED(&six))
-        inet_ntop(AF_INET, client->key.address + MAPPED_BYTES, to,
-                  CLIENT_NAME_SIZE);
-    else
-        inet_ntop(AF_INET6, &six, to, CLIENT_NAME_SIZE);
+    is_mapped = address_is_mapped(client->key.address);
+    inet_ntop(is_mapped ? AF_INET : AF_INET6,
+              client->key.address + (is_mapped ? MAPPED_BYTES : 0), to,
+              CLIENT_NAME_SIZE);
 }
 
 /* Taking */

@@ -11,7 +11,6 @@
 
 struct blocking {
     struct blocking_options options;
-    struct networks everywhere;
     struct caller *caller;
     struct call call;
     struct task begin, go_on; /* posted to the caller */
@@ -167,7 +166,7 @@ blocking_open(struct blocking **opened, const struct blocking_options *options,
 {
     struct blocking *b = memory_new(1, sizeof(*b));
     struct caller_options calls = {.name = "calls",
-                                   .allowed = &b->everywhere,
+                                   .calls_anywhere = true,
                                    .unix_socket = options->unix_socket,
                                    .connections = 1,
                                    .host_connections = 1};
@@ -180,9 +179,7 @@ blocking_open(struct blocking **opened, const struct blocking_options *options,
     buf_init(&b->piece, CALL_PIECE_MAX);
     thread_init_changed(&b->changed);
     pthread_mutex_init(&b->mutex, NULL);
-    rc = networks_read(SLICE("0.0.0.0/0,::/0"), false, &b->everywhere, why);
-    if (!rc)
-        rc = caller_open(&b->caller, &calls, why);
+    rc = caller_open(&b->caller, &calls, why);
     if (rc)
         blocking_close(b);
     else

@@ -247,7 +247,6 @@ on_event(uv_poll_t *poll, int status, int events)
     struct call_socket *s = poll->data;
     struct call_connection *p = s->connection;
     struct connecting *x = p->connecting;
-    socklen_t size = sizeof(int);
     struct problem why = {""};
     struct attempt *a;
     size_t length;
@@ -262,7 +261,8 @@ on_event(uv_poll_t *poll, int status, int events)
         return;
     }
     a = &x->attempts[s == x->attempts[1].socket];
-    if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size))
+    if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error,
+                   &(socklen_t){sizeof(error)}))
         error = errno;
     if (error || status < 0) {
         fail_attempt(a, error);

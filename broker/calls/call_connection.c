@@ -253,27 +253,11 @@ call_tls_shake(struct call_connection *p, struct problem *why)
     return io;
 }
 
+/* The same behind the handshake: nobody asks why. */
 static enum call_io
-call_tls_read(SSL *ssl, char *bytes, size_t size, size_t *n)
+judge_bytes(SSL *ssl, int result)
 {
-    enum call_io io;
-
-    /* OpenSSL 3.2 and later returns behind a ticket or a KeyUpdate, though it
-     * may hold the record behind it, which no descriptor reports: it has read
-     * everything when the socket has no more. */
-    errno = 0;
-    io = judge(ssl, SSL_read_ex(ssl, bytes, size, n));
-    if (io == IO_AGAIN && errno != EAGAIN)
-        return IO_PASSED;
-    if (io == IO_BROKEN)
-        ERR_clear_error();
-    return io;
-}
-
-static enum call_io
-call_tls_write(SSL *ssl, struct slice bytes, size_t *n)
-{
-    enum call_io io = judge(ssl, SSL_write_ex(ssl, bytes.data, bytes.size, n));
+    enum call_io io = judge(ssl, result);
 
     if (io == IO_BROKEN)
         ERR_clear_error();
@@ -285,30 +269,9 @@ call_tls_is_quiet(SSL *ssl)
 {
     char byte;
     size_t n;
-    enum call_io io = judge(ssl, SSL_peek_ex(ssl, &byte, 1, &n));
 
-    if (io == IO_BROKEN)
-        ERR_clear_error();
-    return io == IO_AGAIN && !SSL_has_pending(ssl);
-}
-
-/* A session of a connection that ended otherwise is not resumed. */
-static void
-call_tls_end(SSL *ssl)
-{
-    if (ssl && SSL_is_init_finished(ssl)) {
-        SSL_shutdown(ssl);
-        ERR_clear_error();
-    }
-    SSL_free(ssl);
-}
-
-static void
-call_tls_fini(struct call_tls *tls)
-{
-    drop_sessions(tls);
-    map_fini(&tls->sessions);
-    SSL_CTX_free(tls->ctx);
+    return judge_bytes(ssl, SSL_peek_ex(ssl, &byte, 1, &n)) == IO_AGAIN &&
+           !SSL_has_pending(ssl);
 }
 
 /* Judgements */
@@ -328,12 +291,11 @@ bool
 call_may_reach(const struct caller *c, const struct call *call,
                const struct sockaddr *address)
 {
-    const struct networks *allowed;
+    const struct caller_options *o = &c->options;
 
-    if (c->options.unix_socket)
-        return true;
-    allowed = networks_latest(c->options.allowed);
-    return address_reach(allowed, address) == ADDRESS_PUBLIC ||
+    return o->unix_socket || o->calls_anywhere ||
+           address_reach(networks_latest(o->allowed), address) ==
+               ADDRESS_PUBLIC ||
            (call->also && address_reach(call->also, address) == ADDRESS_PUBLIC);
 }
 
@@ -411,17 +373,24 @@ call_socket_watch(struct call_socket *s, int events, uv_poll_cb on_event)
 enum call_io
 call_connection_read(struct call_connection *p, size_t size, size_t *n)
 {
+    char *bytes = p->caller->bytes;
+    enum call_io io;
     ssize_t got;
 
-    if (p->ssl)
-        return call_tls_read(p->ssl, p->caller->bytes, size, n);
-    got = recv(p->socket->fd, p->caller->bytes, size, MSG_DONTWAIT);
+    if (p->ssl) {
+        /* OpenSSL 3.2 and later returns behind a ticket or a KeyUpdate, though
+         * it may hold the record behind it, which no descriptor reports: it has
+         * read everything when the socket has no more. */
+        errno = 0;
+        io = judge_bytes(p->ssl, SSL_read_ex(p->ssl, bytes, size, n));
+        return io == IO_AGAIN && errno != EAGAIN ? IO_PASSED : io;
+    }
+    got = recv(p->socket->fd, bytes, size, MSG_DONTWAIT);
     *n = got > 0 ? (size_t)got : 0;
-    if (got > 0)
-        return IO_OK;
-    if (got == 0)
-        return IO_END;
-    return errno == EAGAIN || errno == EINTR ? IO_AGAIN : IO_BROKEN;
+    return got > 0                             ? IO_OK
+           : got == 0                          ? IO_END
+           : errno == EAGAIN || errno == EINTR ? IO_AGAIN
+                                               : IO_BROKEN;
 }
 
 enum call_io
@@ -443,7 +412,8 @@ call_connection_send(struct call_connection *p, struct slice head,
         while (p->ssl && !io && rest[i].size > 0) {
             size_t taken = 0;
 
-            io = call_tls_write(p->ssl, rest[i], &taken);
+            io = judge_bytes(p->ssl, SSL_write_ex(p->ssl, rest[i].data,
+                                                  rest[i].size, &taken));
             slice_skip(&rest[i], taken);
             *n += taken;
         }
@@ -474,11 +444,8 @@ is_drained(const struct call_connection *p)
 static bool
 is_quiet(const struct call_connection *p)
 {
-    if (!p->ssl)
-        return is_drained(p);
-    if (is_drained(p))
-        return !SSL_has_pending(p->ssl);
-    return call_tls_is_quiet(p->ssl) && is_drained(p);
+    return is_drained(p) ? !p->ssl || !SSL_has_pending(p->ssl)
+                         : p->ssl && call_tls_is_quiet(p->ssl) && is_drained(p);
 }
 
 /* Life */
@@ -504,7 +471,12 @@ call_connection_new(struct caller *c, struct call *call)
 void
 call_connection_hang_up(struct call_connection *p)
 {
-    call_tls_end(p->ssl);
+    /* A session of a connection that ended otherwise is not resumed. */
+    if (p->ssl && SSL_is_init_finished(p->ssl)) {
+        SSL_shutdown(p->ssl);
+        ERR_clear_error();
+    }
+    SSL_free(p->ssl);
     p->ssl = NULL;
     if (p->socket)
         call_socket_close(p->socket);
@@ -594,14 +566,9 @@ struct call_connection *
 call_connection_take_kept(struct caller *c, struct call *call)
 {
     bool is_tls = !strncasecmp(call_url(call), "https://", 8);
-    struct place *host = call_host(call);
-    struct list *node = host->kept.next;
+    struct call_connection *p;
 
-    while (node != &host->kept) {
-        struct call_connection *p =
-            list_entry(node, struct call_connection, node);
-
-        node = node->next;
+    list_walk (p, &call_host(call)->kept, node) {
         if (p->is_tls != is_tls ||
             !call_may_reach(c, call, &p->socket->address.any))
             continue;
@@ -651,7 +618,9 @@ call_connections_close(struct caller *c)
 void
 call_connections_fini(struct caller *c)
 {
-    call_tls_fini(&c->tls);
+    drop_sessions(&c->tls);
+    map_fini(&c->tls.sessions);
+    SSL_CTX_free(c->tls.ctx);
     buf_fini(&c->request);
     buf_fini(&c->links);
     buf_fini(&c->coded);

@@ -331,10 +331,9 @@ on_deadline(struct alarm *alarm)
 {
     struct call_connection *p =
         list_entry(alarm, struct call_connection, deadline);
-    bool is_open = p->socket && !p->connecting;
 
     call_fail(p->call, CALL_TIMEOUT, "no %s within %lld ms",
-              is_open ? "whole answer" : "connection",
+              p->socket && !p->connecting ? "whole answer" : "connection",
               (long long)p->call->timeout_us / 1000);
     cut(p);
 }

@@ -201,12 +201,6 @@ set_turns(struct place *lane)
                 list_append(&p->parent->waiting[kind], &p->turns[kind]);
 }
 
-static enum kind
-kind_of(const struct call *call)
-{
-    return (enum kind)call->own.kind;
-}
-
 /* Returns the lane whose turn it is in the ring of a kind; NULL: none. It
  * passes over an owner or a lane only if that holds a call, or its host is
  * full. To a host all clients together have an eighth more than one. */
@@ -259,9 +253,9 @@ add_held(struct call_count *count, enum kind kind, int n)
 static void
 count_held(const struct call *call, int n)
 {
-    add_held(&call_host(call)->n_held, kind_of(call), n);
+    add_held(&call_host(call)->n_held, call->own.kind, n);
     for (struct place *p = call->own.lane; p; p = p->parent)
-        add_held(&p->n_held, kind_of(call), n);
+        add_held(&p->n_held, call->own.kind, n);
 }
 
 /* The call is in no lane any more. */
@@ -312,7 +306,7 @@ call_queue_add(struct call_queue *q, struct call *call)
                      : call->is_suspect ? SUSPECT
                                         : SOUND;
     call->own.state = CALL_WAITING;
-    list_append(&lane->waiting[kind_of(call)], &call->own.node);
+    list_append(&lane->waiting[call->own.kind], &call->own.node);
     q->n_waiting++;
     set_turns(lane);
     return true;
@@ -328,9 +322,7 @@ call_queue_remove(struct call_queue *q, struct call *call)
 bool
 call_queue_is_due(const struct call_queue *q)
 {
-    enum kind kind;
-
-    return due_lane(q, &kind);
+    return due_lane(q, &(enum kind){SOUND});
 }
 
 struct call *

@@ -82,6 +82,8 @@ struct caller_options {
     const struct sockaddr_un *unix_socket; /* not NULL: all calls go there,
                                               whatever their URL; lent likewise
                                             */
+    bool calls_anywhere; /* whoever runs the program names the URLs: `allowed`
+                            is not looked at */
     unsigned connections;
     unsigned host_connections;
 

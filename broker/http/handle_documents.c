@@ -34,12 +34,11 @@ static void
 write_etag(char to[ETAG_SIZE], const struct digest *tag, const char *coding)
 {
     char text[DIGEST_TEXT_SIZE];
-    const char *digits = text + sizeof("sha-256:") - 1;
 
     /* Half of the digest: 128 bits, too many to find two documents with the
      * same. */
     digest_write(text, tag);
-    snprintf(to, ETAG_SIZE, "\"%.32s%s\"", digits, coding);
+    snprintf(to, ETAG_SIZE, "\"%.32s%s\"", text + strlen("sha-256:"), coding);
 }
 
 /* Adds the headers that 200, 206 and 304 share (RFC 9110 section 15.4.5). */
@@ -109,20 +108,6 @@ refuse_document(struct request *rq, struct response *r,
     response_answer_problem(rq, r, &why, NULL);
 }
 
-/* Names the fields that choose between the forms of this address. Other forms
- * than XML do not know whether that has a gzip. */
-static void
-add_vary(struct response *r, const struct opening *o)
-{
-    bool is_packed = o->document.may_be_packed || o->wish.form != DOCUMENT_XML;
-
-    if (o->found.has_page)
-        response_header(r, "Vary", REQUEST_PAGE_VARY "%s",
-                        is_packed ? ", Accept-Encoding" : "");
-    else if (is_packed)
-        response_header(r, "Vary", "Accept-Encoding");
-}
-
 static void
 answer_document(struct request *rq, struct opening *o)
 {
@@ -136,6 +121,7 @@ answer_document(struct request *rq, struct opening *o)
                         : document->modified_us / 1000000,
         .size = document->body->size,
     };
+    bool is_packed = document->may_be_packed || o->wish.form != DOCUMENT_XML;
     struct verdict verdict;
     struct body **chosen;
     struct response r;
@@ -146,7 +132,13 @@ answer_document(struct request *rq, struct opening *o)
     verdict = conditional_judge(&o->conditions, &validators);
 
     response_init(&r, verdict.status, NULL);
-    add_vary(&r, o);
+    /* Names the fields that choose between the forms of this address. Other
+     * forms than XML do not know whether that has a gzip. */
+    if (o->found.has_page)
+        response_header(&r, "Vary", REQUEST_PAGE_VARY "%s",
+                        is_packed ? ", Accept-Encoding" : "");
+    else if (is_packed)
+        response_header(&r, "Vary", "Accept-Encoding");
     if (verdict.status == 416)
         response_header(&r, "Content-Range", "bytes */%llu",
                         (unsigned long long)validators.size);

@@ -47,11 +47,10 @@ static void
 answer_request(struct deferral *d, struct request *rq)
 {
     struct token_request *t = list_entry(d, struct token_request, deferral);
-    bool is_new = t->command.act == TOKEN_ADD;
     struct response r;
 
     response_init(&r,
-                  is_new                           ? 201
+                  t->command.act == TOKEN_ADD      ? 201
                   : t->command.act == TOKEN_REVOKE ? 204
                                                    : 200,
                   t->text.size ? "application/json" : NULL);

@@ -64,14 +64,6 @@ write_references(struct buf *to, const struct route *route, const char *path)
 
 /* Bodies and answers */
 
-/* True for JSON and forms, whose members a shape describes. */
-static bool
-has_members(struct slice type)
-{
-    return slice_ends(type, "/json") || slice_ends(type, "+json") ||
-           slice_is(type, "application/x-www-form-urlencoded");
-}
-
 /* Members of "content": the media types of "a, b". `all` may be NULL. Beside a
  * content without a schema a generator has no use for the others. */
 static void
@@ -80,8 +72,12 @@ write_types(struct buf *to, struct slice types, const char *all,
 {
     while (types.size > 0) {
         struct slice type = slice_trimmed(slice_take(&types, ','));
+        /* As JSON and forms, whose members a shape describes. */
+        bool has_members = slice_ends(type, "/json") ||
+                           slice_ends(type, "+json") ||
+                           slice_is(type, "application/x-www-form-urlencoded");
         const char *schema =
-            !has_members(type)                                    ? NULL
+            !has_members                                          ? NULL
             : !event_read_is_structured(type)                     ? all
             : slice_starts(type, "application/cloudevents-batch") ? "Events"
                                                                   : "Event";
@@ -91,7 +87,7 @@ write_types(struct buf *to, struct slice types, const char *all,
             buf_add_format(to,
                            "\"schema\":{\"$ref\":\"#/components/schemas/%s\"}",
                            schema);
-        else if (!slice_is(type, "*/*") && !has_members(type))
+        else if (!slice_is(type, "*/*") && !has_members)
             BUF_ADD(to, "\"schema\":{\"type\":\"string\"}");
         BUF_ADD(to, "}");
         *between = ",";

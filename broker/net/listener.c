@@ -145,21 +145,6 @@ addresses_find(struct lookup_answer *a, const char *host, unsigned *port,
 
 /* Accepting */
 
-/* The process has no descriptor left at all. Uses the spare one to accept one
- * connection and hang up, so that its client need not wait. */
-static void
-refuse_one(struct listeners *l, int listener)
-{
-    int refused = -1;
-
-    if (l->spare >= 0)
-        close(l->spare);
-    refused = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (refused >= 0)
-        close(refused);
-    l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
 static void
 pause_listener(struct listener *listener)
 {
@@ -315,6 +300,7 @@ accept_some(uv_poll_t *poll, int status, int events)
     enum listener_kind kind = listener->kind;
     struct service *service = listener->service;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+    int *spare = &service->listeners.spare;
     enum status rc;
 
     (void)status;
@@ -330,7 +316,15 @@ accept_some(uv_poll_t *poll, int status, int events)
                        errno == ENOMEM)) {
             if (connection_displace(service))
                 continue;
-            refuse_one(&service->listeners, listener->fd);
+            /* The process has no descriptor left at all. Uses the spare one to
+             * accept one connection and hang up, so that its client need not
+             * wait. */
+            if (*spare >= 0)
+                close(*spare);
+            fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+            if (fd >= 0)
+                close(fd);
+            *spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
             report_shortage(service);
             pause_listener(listener);
             return;

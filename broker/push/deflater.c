@@ -35,12 +35,6 @@
 #define TAIL_SIZE ((size_t)4)
 
 void
-deflater_init(struct deflater *d)
-{
-    d->z = NULL;
-}
-
-void
 deflater_fini(struct deflater *d)
 {
     if (d->z)

@@ -21,10 +21,9 @@
 #define DEFLATER_AT_ONCE 65536
 
 struct deflater {
-    struct z_stream_s *z; /* NULL until the first message */
+    struct z_stream_s *z; /* NULL until the first message, which makes it */
 };
 
-void deflater_init(struct deflater *d);
 void deflater_fini(struct deflater *d);
 
 /* Sets `packed`, which is empty, to the compressed message. False: the message

@@ -8,9 +8,6 @@ polls_init(struct polls *polls)
     for (size_t i = 0; i < POLLS_SLOTS; i++)
         list_init(&polls->slots[i]);
     list_init(&polls->due);
-    polls->slot = 0;
-    polls->n = 0;
-    polls->is_ending = false;
 }
 
 static void
@@ -130,8 +127,6 @@ catch_up_waits_init(struct catch_up_waits *waits, struct log *log)
 {
     waits->log = log;
     list_init(&waits->all);
-    waits->is_ending = false;
-    atomic_init(&waits->service, NULL);
 }
 
 bool

@@ -64,6 +64,7 @@ struct polls {
     bool is_ending;
 };
 
+/* `polls` is all zero before. */
 void polls_init(struct polls *polls);
 
 /* Lets a request wait: within on_request, or after it was resumed. false: no
@@ -114,6 +115,7 @@ struct catch_up_waits {
     _Atomic(struct service *) service;
 };
 
+/* `waits` is all zero before. */
 void catch_up_waits_init(struct catch_up_waits *waits, struct log *log);
 
 /* Begins a wait. False: no wait begins any more at the end. */

@@ -41,9 +41,6 @@ void
 set_readers_init(struct set_readers *all)
 {
     readers_init(&all->readers, &calls, SIZE_MAX, wake_service);
-    deflater_init(&all->deflater);
-    all->service = NULL;
-    memset(&all->by_set, 0, sizeof(all->by_set));
 }
 
 void

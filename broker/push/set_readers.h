@@ -36,6 +36,7 @@ struct read_set {
                                            the head; guarded */
 };
 
+/* `all` is all zero before. */
 void set_readers_init(struct set_readers *all);
 
 /* All readers have left. */

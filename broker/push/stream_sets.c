@@ -405,28 +405,17 @@ static bool
 decide(struct stream_sets *m, struct stream_set *member,
        enum reader_state state)
 {
-    switch (state) {
-    case READER_READY:
-        if (member->reader.message) {
-            m->current = member;
-            return true;
-        }
+    bool is_ready = state == READER_READY && member->reader.message;
+
+    if (is_ready)
+        m->current = member;
+    else if (state == READER_READY)
         list_append(&m->cold, &member->turn);
-        return false;
-    case READER_HEAD:
-    case READER_LATER:
-        return false;
-    case READER_GONE:
-        member->end = STREAM_SET_GONE;
-        break;
-    case READER_REMOVED:
-        member->end = STREAM_SET_REMOVED;
-        break;
-    case READER_FAILED:
-        member->end = STREAM_SET_FAILED;
-        break;
-    }
-    return true;
+    else if (state != READER_HEAD && state != READER_LATER)
+        member->end = state == READER_GONE      ? STREAM_SET_GONE
+                      : state == READER_REMOVED ? STREAM_SET_REMOVED
+                                                : STREAM_SET_FAILED;
+    return is_ready || member->end;
 }
 
 struct stream_set *

@@ -462,6 +462,7 @@ static void
 advance_subscriber(struct subscriber *s)
 {
     struct reader *r = s->reader;
+    enum reader_state state;
 
     if (s->is_closing)
         return;
@@ -473,19 +474,11 @@ advance_subscriber(struct subscriber *s)
         serve_member(many_of(s));
         return;
     }
-    switch (reader_next(r)) {
-    case READER_READY:
+    state = reader_next(r);
+    if (state == READER_READY)
         send_message(s);
-        break;
-    case READER_HEAD:
-    case READER_LATER:
-        break;
-    case READER_GONE:
-    case READER_REMOVED:
-    case READER_FAILED:
+    else if (state != READER_HEAD && state != READER_LATER)
         close_failed(s);
-        break;
-    }
 }
 
 static void
@@ -798,16 +791,10 @@ static const struct stream_handlers stream_handlers = {
 static unsigned
 code_of(enum status rc)
 {
-    switch (rc) {
-    case STATUS_MALFORMED:
-        return CLOSE_MALFORMED;
-    case STATUS_TOO_LARGE:
-        return CLOSE_TOO_LARGE;
-    case STATUS_MEMORY:
-        return CLOSE_FAILED;
-    default:
-        return CLOSE_REFUSED;
-    }
+    return rc == STATUS_MALFORMED   ? CLOSE_MALFORMED
+           : rc == STATUS_TOO_LARGE ? CLOSE_TOO_LARGE
+           : rc == STATUS_MEMORY    ? CLOSE_FAILED
+                                    : CLOSE_REFUSED;
 }
 
 static void

@@ -274,7 +274,6 @@ static void
 close_events(const struct transport *t, struct stream *stream,
              const struct ending *ending, const char *event)
 {
-    bool is_gone = ending->code == CLOSE_POSITION_GONE;
     struct buf json, wire;
 
     if (ending->is_within) {
@@ -288,7 +287,9 @@ close_events(const struct transport *t, struct stream *stream,
     buf_add_text(&json, ending->members ? ending->members : "");
     BUF_ADD(&json, "}");
     transports_note(t, &wire, event, buf_slice(&json),
-                    slice_of(is_gone ? EVENTSOURCE_GONE_ID : ""));
+                    slice_of(ending->code == CLOSE_POSITION_GONE
+                                 ? EVENTSOURCE_GONE_ID
+                                 : ""));
     if (!t->is_1_0)
         BUF_ADD(&wire, STREAM_CHUNK_LAST);
     stream_end(stream, wire.data, wire.size);
@@ -388,10 +389,9 @@ wrap_message(struct shared_message *shared, const struct message *message,
 {
     const struct channel *channel = &shared->wish.channel;
     const struct transport *transport = &transport_rows[channel->kind];
-    struct deflater own;
+    struct deflater own = {NULL};
     struct buf wire;
 
-    deflater_init(&own);
     buf_init(&wire, SIZE_MAX);
     if (message->size > 0 && !transport->subprotocol)
         eventsource_wrap(&wire, message, transport);

@@ -81,14 +81,13 @@ read_interval(struct slice text, int64_t *us)
 
 /* Takes an optional parameter. A repetition must have the same value. */
 static enum status
-take_once(struct slice name, struct slice value, bool *is_there,
-          struct slice *taken, struct problem *why)
+take_once(struct slice name, struct slice value, struct slice *taken,
+          struct problem *why)
 {
-    if (*is_there && !slice_equal(*taken, value))
+    if (taken->data && !slice_equal(*taken, value))
         return problem(why, STATUS_MALFORMED,
                        "%s: is there twice, with different values",
                        problem_quote(name).text);
-    *is_there = true;
     *taken = value;
     return STATUS_OK;
 }
@@ -97,18 +96,16 @@ take_once(struct slice name, struct slice value, bool *is_there,
 static enum status
 read_wishes(struct command *command, struct problem *why)
 {
-    bool has_interval = false, has_form = false;
     struct slice interval = {NULL, 0}, form = {NULL, 0}, signature = {NULL, 0};
 
     const struct {
         const char *name;
-        bool *is_there;
         struct slice *value;
     } wishes[] = {
-        {"after", &command->has_after, &command->after},
-        {"interval", &has_interval, &interval},
-        {"form", &has_form, &form},
-        {"signature", &command->wants_v1a, &signature},
+        {"after", &command->after},
+        {"interval", &interval},
+        {"form", &form},
+        {"signature", &signature},
     };
     enum status rc = STATUS_OK;
 
@@ -119,16 +116,17 @@ read_wishes(struct command *command, struct problem *why)
             rc = filter_add(&command->filter, field->name, field->value, why);
         for (size_t w = 0; w < N_ELEMENTS(wishes); w++)
             if (slice_is(field->name, wishes[w].name))
-                rc = take_once(field->name, field->value, wishes[w].is_there,
-                               wishes[w].value, why);
+                rc = take_once(field->name, field->value, wishes[w].value, why);
     }
+    command->has_after = command->after.data;
+    command->wants_v1a = signature.data;
     if (!rc)
         rc = filter_seal(&command->filter, why);
-    if (!rc && has_interval && !read_interval(interval, &command->interval_us))
+    if (!rc && interval.data && !read_interval(interval, &command->interval_us))
         rc = problem(why, STATUS_MALFORMED,
                      "interval: \"%s\" is not a number of seconds up to %d",
                      problem_quote(interval).text, INTERVAL_MAX_S);
-    if (!rc && has_form &&
+    if (!rc && form.data &&
         (!message_form_of(form, &command->message_form) ||
          command->message_form == MESSAGE_PLAIN))
         rc = problem(why, STATUS_MALFORMED,
@@ -163,7 +161,6 @@ enum status
 command_read_simple(struct command *command, struct slice body,
                     struct problem *why)
 {
-    bool is_there = false;
     enum status rc = urlencoded_read(&command->form, body, why);
 
     command->kind = COMMAND_SUBSCRIBE;
@@ -172,9 +169,9 @@ command_read_simple(struct command *command, struct slice body,
     for (size_t i = 0; !rc && i < command->form.n; i++)
         if (slice_is(command->form.fields[i].name, "callbackURI"))
             rc = take_once(command->form.fields[i].name,
-                           command->form.fields[i].value, &is_there,
+                           command->form.fields[i].value,
                            &command->request.callback, why);
-    if (!rc && !is_there)
+    if (!rc && !command->request.callback.data)
         rc = problem(why, STATUS_MALFORMED, "callbackURI: is missing");
     if (!rc)
         rc = websub_check_url(command->request.callback, "callbackURI", why);

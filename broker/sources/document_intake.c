@@ -225,15 +225,13 @@ is_wanted(struct intake *in)
     struct intake_target now =
         intake_target_of(in->source->foreign, slice_of(in->source->url));
 
-    if (now.topic == in->target.topic && now.set == in->target.set) {
-        in->status =
-            authority_check(in->command ? in->command->authority : NULL,
-                            clock_now_us(), &in->why);
-        return !in->status;
-    }
-    in->status = problem(&in->why, STATUS_NOT_FOUND,
-                         "the topic was another's meanwhile, or nobody's");
-    return false;
+    in->status =
+        now.topic == in->target.topic && now.set == in->target.set
+            ? authority_check(in->command ? in->command->authority : NULL,
+                              clock_now_us(), &in->why)
+            : problem(&in->why, STATUS_NOT_FOUND,
+                      "the topic was another's meanwhile, or nobody's");
+    return !in->status;
 }
 
 static void

@@ -247,13 +247,11 @@ static enum status
 read_self(struct slice links, struct slice *self, struct problem *why)
 {
     struct weblink link;
-    size_t n = 0;
+    size_t n;
 
+    (void)weblink_find(links, "self", self, &n);
     while (weblink_next(&links, &link))
-        if (!link.is_of_another && slice_has_word(link.rel, "self")) {
-            *self = link.target;
-            n++;
-        }
+        ;
     if (links.size > 0)
         return problem(why, STATUS_MALFORMED, "Link: is malformed at \"%s\"",
                        problem_quote(links).text);

@@ -132,10 +132,8 @@ on_turn_ended(struct hub_db_hook *hook, bool is_kept)
     struct foreign_topic *topic;
 
     list_drain (topic, &topics->changed, changed) {
-        char **unneeded = is_kept ? &topic->hub_url : &topic->new_hub_url;
-
         if (topic->new_hub_url) {
-            free(*unneeded);
+            free(is_kept ? topic->hub_url : topic->new_hub_url);
             if (is_kept)
                 topic->hub_url = topic->new_hub_url;
             topic->new_hub_url = NULL;

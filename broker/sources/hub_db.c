@@ -154,18 +154,6 @@ write_range(struct hub_db *h, uint64_t id, uint64_t after, uint64_t last)
 
 /* Notes */
 
-static void
-add_to_note(struct buf *note, const struct hub_range *range)
-{
-    const uint64_t numbers[] = {range->id, range->after,
-                                range->last > 0 ? range->last - range->after
-                                                : 0};
-    char text[LEB128_SIZE_MAX];
-
-    for (size_t i = 0; i < N_ELEMENTS(numbers); i++)
-        buf_add(note, text, leb128_write(text, numbers[i]));
-}
-
 /* An order_fn. */
 static void
 on_note(uint64_t n, struct slice bytes, void *user)
@@ -179,31 +167,27 @@ on_note(uint64_t n, struct slice bytes, void *user)
         write_range(h, id, after, size > 0 ? after + size : 0);
 }
 
-/* The notes of this database, for a stream that has none: the journal was lost
- * and began again, or this broker is alone now. */
-static enum status
-read_own_notes(struct hub_db *h, struct problem *why)
-{
-    struct db_rows rows = DB_SELECT(&h->db, "read the notes", why,
-                                    "SELECT bytes FROM notes ORDER BY n");
-    struct slice bytes;
-
-    while (DB_NEXT(&rows, &bytes))
-        on_note(0, bytes, h);
-    return db_rows_end(&rows);
-}
-
 /* Makes rows of all notes: of those that a former owner has left. */
 static enum status
 fold_all(struct hub_db *h, struct problem *why)
 {
     enum status rc = owned_db_begin(&h->db, h->owned, true, why);
+    struct db_rows rows;
+    struct slice bytes;
 
     if (rc)
         return rc;
-    rc = h->owned && !owned_db_has_begun(h->owned)
-             ? owned_db_read_notes(h->owned, on_note, h, why)
-             : read_own_notes(h, why);
+    if (h->owned && !owned_db_has_begun(h->owned)) {
+        rc = owned_db_read_notes(h->owned, on_note, h, why);
+    } else {
+        /* The notes of this database, for a stream that has none: the journal
+         * was lost and began again, or this broker is alone now. */
+        rows = DB_SELECT(&h->db, "read the notes", why,
+                         "SELECT bytes FROM notes ORDER BY n");
+        while (DB_NEXT(&rows, &bytes))
+            on_note(0, bytes, h);
+        rc = db_rows_end(&rows);
+    }
     if (!rc)
         rc = db_exec(&h->db, "DELETE FROM notes", why);
     if (!rc && h->has_failed)
@@ -404,8 +388,15 @@ note_ranges(struct hub_db *h)
     struct hub_range *range;
 
     buf_clear(&h->note);
-    list_walk (range, &h->ranges, node)
-        add_to_note(&h->note, range);
+    list_walk (range, &h->ranges, node) {
+        const uint64_t numbers[] = {range->id, range->after,
+                                    range->last > 0 ? range->last - range->after
+                                                    : 0};
+        char text[LEB128_SIZE_MAX];
+
+        for (size_t i = 0; i < N_ELEMENTS(numbers); i++)
+            buf_add(&h->note, text, leb128_write(text, numbers[i]));
+    }
     if (h->note.size == 0 && keep_from == 0)
         return;
     h->n_note = owned_db_next_note(h->owned);
@@ -419,25 +410,11 @@ note_ranges(struct hub_db *h)
                       DB_INTO());
 }
 
-/* After a turn that was kept. */
-static void
-take_noted(struct hub_db *h)
-{
-    struct hub_range *range;
-
-    for (; h->n_folded > 0; h->n_folded--)
-        list_remove(h->noted.next);
-    list_walk (range, &h->ranges, node) {
-        range->note = h->n_note;
-        list_put(&h->noted, &range->noted);
-    }
-    h->noted_bytes += h->note.size;
-}
-
 static void
 end_turn(struct hub_db *h, bool is_kept)
 {
     struct hub_db_hook *hook;
+    struct hub_range *range;
     struct hub_row *row;
 
     list_drain (row, &h->written, node) {
@@ -446,8 +423,15 @@ end_turn(struct hub_db *h, bool is_kept)
         else if (row->ended_id != 0)
             free(row);
     }
-    if (is_kept && h->owned)
-        take_noted(h);
+    if (is_kept && h->owned) {
+        for (; h->n_folded > 0; h->n_folded--)
+            list_remove(h->noted.next);
+        list_walk (range, &h->ranges, node) {
+            range->note = h->n_note;
+            list_put(&h->noted, &range->noted);
+        }
+        h->noted_bytes += h->note.size;
+    }
     h->n_folded = 0;
     while (!list_is_empty(&h->ranges)) /* their rows are behind */
         list_remove(h->ranges.next);

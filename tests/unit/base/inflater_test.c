@@ -8,10 +8,9 @@
 static void
 pack(struct buf *packed, char fill, size_t size)
 {
-    struct deflater d;
+    struct deflater d = {NULL};
     struct buf message;
 
-    deflater_init(&d);
     buf_init(&message, SIZE_MAX);
     buf_init(packed, SIZE_MAX);
     memset(buf_room(&message, size), fill, size);

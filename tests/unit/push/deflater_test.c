@@ -28,9 +28,8 @@ add_noise(struct buf *to, size_t size)
 TEST(what_it_packs_inflates_to_the_message)
 {
     static const size_t sizes[] = {DEFLATER_LEAST, 1000, 65536, 1000000};
-    struct deflater d;
+    struct deflater d = {NULL};
 
-    deflater_init(&d);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct buf message, packed, again;
 
@@ -53,11 +52,9 @@ TEST(what_it_packs_inflates_to_the_message)
  * nothing before. */
 TEST(a_message_does_not_depend_on_the_one_before)
 {
-    struct deflater used, fresh;
+    struct deflater used = {NULL}, fresh = {NULL};
     struct buf message, noise, first, again;
 
-    deflater_init(&used);
-    deflater_init(&fresh);
     buf_init(&message, SIZE_MAX);
     buf_init(&noise, SIZE_MAX);
     buf_init(&first, SIZE_MAX);
@@ -83,10 +80,9 @@ TEST(a_message_does_not_depend_on_the_one_before)
 /* A refusal leaves the deflater as it was. */
 TEST(leaves_small_and_random_messages_alone)
 {
-    struct deflater d;
+    struct deflater d = {NULL};
     struct buf small, noise, packed;
 
-    deflater_init(&d);
     buf_init(&small, SIZE_MAX);
     buf_init(&noise, SIZE_MAX);
     buf_init(&packed, SIZE_MAX);

@@ -27,7 +27,6 @@ set_up(void **state)
         w.set = sets_post(&s, "demo", i, 1);
         clock_pass_us(1000);
     }
-    deflater_init(&w.deflater);
     return 0;
 }
 

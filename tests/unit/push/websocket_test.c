@@ -171,9 +171,8 @@ TEST(marks_a_compressed_message_on_its_first_frame)
         size_t size;
         unsigned reserved, n_frames;
     } rows[] = {{100, 0, 1}, {DEFLATER_LEAST, 0x40, 1}, {400000, 0x40, 3}};
-    struct deflater deflater;
+    struct deflater deflater = {NULL};
 
-    deflater_init(&deflater);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct buf message, wire, payload, again;
 
