@@ -15,6 +15,9 @@
 /* How often all sets are looked at. */
 #define ROUND_US 1000000
 
+/* Between two tries to delete what cannot be deleted. */
+static const struct backoff purge_pauses = {ROUND_US, 300 * ROUND_US};
+
 struct archiver {
     struct thread thread;
     struct list chores;
@@ -22,6 +25,8 @@ struct archiver {
     struct retaining retaining;
     struct state_fold folding;
     struct chore purge, sweep;
+    unsigned purge_failures; /* in a row */
+    int64_t purge_us;        /* not before; steady clock */
     struct contents *contents;
     struct uploads uploads;
     struct fetch_schedule fetching;
@@ -50,9 +55,15 @@ purge_some(struct chore *chore)
     bool is_done = true;
     enum status rc;
 
+    if (clock_steady_us() < a->purge_us)
+        return false;
     (void)contents_shut(a->contents, NULL);
     rc = log_purge(registry_log(a->registry), needs_retired, &is_done, &why);
     contents_unshut(a->contents);
+    a->purge_failures = rc ? a->purge_failures + 1 : 0;
+    if (rc)
+        a->purge_us = clock_steady_us() +
+                      backoff_pause(&purge_pauses, a->purge_failures, 0);
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "removed files are still on the disk; the broker tries again to "

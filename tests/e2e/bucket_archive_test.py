@@ -3,8 +3,11 @@ from the disk before the bucket has it, and whoever reads gets the same bytes.""
 
 import gzip
 import hashlib
+import os
+import time
 import urllib.error
 import urllib.request
+from datetime import datetime
 
 import pytest
 
@@ -176,6 +179,43 @@ def test_a_bucket_that_is_silent_stops_nobody_else(archived, bucket, background)
     wait_for("all lists", are_all_read)
 
 
+# A kill may leave a file that was being written, under the name of no list.
+def test_what_a_kill_left_half_written_goes(archived, bucket):
+    broker = archived()
+    news = broker.set()
+    news.post(LISTS * EACH)
+    wait_moved(news)
+    broker.kill()
+    left = [stub(news, 3), news.list_file(4), stub(news, 5)]
+    left = [path.with_name(path.name + ".new") for path in left]
+    for path in left:
+        path.write_text("0123")
+    for path in left[:2]:
+        os.utime(path, (0, time.time() - 4000))
+    broker.restart()
+    wait_for("the old ones", lambda: not any(path.exists() for path in left[:2]))
+    assert left[2].exists()  # another thread may be at it
+
+
+# One line, and not one each second.
+def test_deletions_that_are_refused_are_said_ever_less(archived, bucket):
+    broker = archived("--retain-lists", "3")
+    bucket.fault("DELETE", "403", times=10**6)
+    news = broker.set()
+    news.post(LISTS * EACH)
+    said = "removed files are still on the disk"
+
+    def times():
+        lines = [line for line in broker.process.err if said in line]
+        return [datetime.fromisoformat(line[5:28]) for line in lines]
+
+    wait_for("more tries", lambda: len(times()) >= 5)
+    first, second, *_, fourth, fifth = times()[:5]
+    assert fifth - fourth > 1.5 * (second - first)
+    bucket.mend()
+    wait_for("deletions", lambda: len(bucket.objects) == 3)
+
+
 def read_alone(url):
     """The status and headers of an answer, by a connection of its own."""
     try:
@@ -208,7 +248,7 @@ def test_a_bucket_that_lost_an_object_is_named(archived, bucket, run, kind, word
     refused = news.get(news.list_path(3))
     check_refused(refused, 503, words)
     assert refused["Retry-After"]
-    broker.wait_said("the bucket has lost a file of the archive")
+    broker.wait_said("the bucket has lost a file")
     assert broker.metrics()["tidings_bucket_lost_total"] >= 1
     assert news.get(news.list_path(4)).status == 200
     bucket.objects[key] = data
