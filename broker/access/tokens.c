@@ -385,7 +385,8 @@ tokens_join(struct tokens *t, struct streams *streams, const char *refusal,
     t->n_read = -1;
     if (!t->db.handle)
         rc = load(t, why);
-    return rc ? rc : owned_db_open(&t->owned, &t->db, streams, STREAM, why);
+    return rc ? rc
+              : owned_db_open(&t->owned, &t->db, streams, STREAM, NULL, why);
 }
 
 enum status

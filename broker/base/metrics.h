@@ -112,6 +112,8 @@ enum metric_kind {
     ROW(CLUSTER_BEHIND, GAUGE, NONE, "tidings_cluster_behind_records", \
         "Records of the journal that this broker has not, as of the last " \
         "look") \
+    ROW(CLUSTER_LEASES, GAUGE, NONE, "tidings_cluster_leases", \
+        "Work of the cluster that this broker does: the hub, and each bridge") \
     ROW(CLUSTER_OLDEST, GAUGE_SECONDS, NONE, \
         "tidings_cluster_oldest_transaction_seconds", \
         "How long the oldest transaction lasts in the database of the " \

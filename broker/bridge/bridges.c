@@ -12,6 +12,7 @@
 /* One section. A direction that it does not have is NULL. */
 struct bridge {
     const struct bridge_config *config;
+    struct mqtt_db *db; /* all share one if this broker is alone */
     struct outbound *out;
     struct inbound *in;
 };
@@ -26,8 +27,13 @@ struct bridges {
     /* Held while bridges are opened, replaced or closed, which takes seconds.
      */
     pthread_mutex_t changing;
-    const struct ownership_right *right; /* NULL: this broker does not own */
-    struct mqtt_db *db;                  /* NULL: there was no bridge yet */
+    const struct ownership_right *rights[BRIDGES_MAX]; /* of those that this
+                                                          broker owns */
+    size_t n_rights;
+    atomic_bool is_ending;
+    struct mqtt_db *db; /* of a broker that is alone; NULL: there was no bridge
+                           yet */
+    pthread_mutex_t writing; /* mqtt.db */
 
     pthread_mutex_t mutex; /* protects the next two; a thread that changes them
                               holds `changing`, too */
@@ -37,28 +43,74 @@ struct bridges {
 
 /* Opening and replacing bridges */
 
-/* Moves the bridges whose sections are the same to `all`, and the others to
- * `ended`. */
 static void
+close_bridge(const struct bridges *b, struct bridge *bridge)
+{
+    inbound_close(bridge->in);
+    outbound_close(bridge->out);
+    if (!b->is_alone)
+        mqtt_db_close(bridge->db);
+    *bridge = (struct bridge){.config = bridge->config};
+}
+
+/* The right to a bridge, in a cluster; NULL: another broker owns it. */
+static const struct ownership_right *
+right_to(const struct bridges *b, const struct bridge_config *config)
+{
+    for (size_t i = 0; i < b->n_rights; i++)
+        if (!strcmp(b->rights[i]->part->file.part_of_rows, config->name))
+            return b->rights[i];
+    return NULL;
+}
+
+/* Moves the bridges whose sections are the same to `all`, and the others to
+ * `ended`. Returns how many `all` are, with new ones: those of this broker. */
+static size_t
 sort_out(const struct bridges *b, const struct bridging *next,
          struct bridge *all, struct bridge ended[BRIDGES_MAX])
 {
+    size_t n = 0;
+
     for (size_t i = 0; i < b->n; i++)
         ended[i] = b->all[i];
     for (size_t i = 0; i < next->n; i++) {
         struct bridge *same = ended, *end = ended + b->n;
 
-        all[i].config = &next->all[i];
+        if (!b->is_alone && !right_to(b, &next->all[i]))
+            continue;
         while (same < end && (!(same->out || same->in) ||
                               !bridge_is_same(same->config, &next->all[i])))
             same++;
-        if (same == end)
-            continue;
-        all[i].out = same->out;
-        all[i].in = same->in;
-        same->out = NULL;
-        same->in = NULL;
+        if (same < end) {
+            all[n] = *same;
+            *same = (struct bridge){NULL};
+        }
+        all[n++].config = &next->all[i];
     }
+    return n;
+}
+
+/* Opens the out part first, so that it fixes where each set begins before the
+ * in part of the section posts anything. If one fails, none is open. */
+static enum status
+open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
+{
+    const struct bridge_config *config = bridge->config;
+    enum status rc = STATUS_OK;
+
+    bridge->db = b->db;
+    if (!b->is_alone)
+        rc = mqtt_db_open(&bridge->db, registry_config(b->registry)->data,
+                          right_to(b, config), &b->writing, why);
+    if (!rc && config->out[0])
+        rc = outbound_open(&bridge->out, b->registry, bridge->db, config, why);
+    if (!rc && config->n_inputs > 0)
+        rc = inbound_open(&bridge->in, b->posts, bridge->db, config, why);
+    if (!rc)
+        return STATUS_OK;
+    outbound_stop(bridge->out);
+    close_bridge(b, bridge);
+    return problem_prefix(why, rc, "bridge %s: ", config->name);
 }
 
 /* Makes the bridges those of `next`. First closes the connections that end: an
@@ -68,16 +120,16 @@ make_bridges(struct bridges *b, const struct bridging *next,
              struct problem *why)
 {
     struct bridge ended[BRIDGES_MAX] = {0}, *all, *last;
-    size_t n_ended = b->n;
+    size_t n_ended = b->n, n;
     enum status rc = STATUS_OK;
 
-    if (next->n > 0 && !b->db)
-        rc = mqtt_db_open(&b->db, registry_config(b->registry)->data, b->right,
-                          why);
+    if (b->is_alone && next->n > 0 && !b->db)
+        rc = mqtt_db_open(&b->db, registry_config(b->registry)->data, NULL,
+                          &b->writing, why);
     if (rc)
         return problem_prefix(why, rc, "mqtt.db: ");
     all = memory_new(next->n + 1, sizeof(*all)); /* not 0 */
-    sort_out(b, next, all, ended);
+    n = sort_out(b, next, all, ended);
     /* A direction takes up to MQTT_FAREWELL_US to end: all are asked before the
      * first one is waited for. */
     for (size_t i = 0; i < n_ended; i++) {
@@ -88,47 +140,36 @@ make_bridges(struct bridges *b, const struct bridging *next,
         outbound_stop(ended[i].out);
         inbound_stop(ended[i].in);
     }
-    /* Opens the out part first, so that it fixes where each set begins before
-     * the in part of the section posts anything. If one fails, none is open. */
-    for (size_t i = 0; !rc && i < next->n; i++) {
-        const struct bridge_config *config = all[i].config;
-
-        if (all[i].out || all[i].in)
-            continue;
-        if (config->out[0])
-            rc = outbound_open(&all[i].out, b->registry, b->db, config, why);
-        if (!rc && config->n_inputs > 0)
-            rc = inbound_open(&all[i].in, b->posts, b->db, config, why);
-        if (rc) {
-            outbound_stop(all[i].out);
-            outbound_close(all[i].out);
-            all[i].out = NULL;
-            rc = problem_prefix(why, rc, "bridge %s: ", config->name);
-        }
-    }
+    for (size_t i = 0; !rc && i < n; i++)
+        if (!all[i].out && !all[i].in)
+            rc = open_bridge(b, &all[i], why);
     pthread_mutex_lock(&b->mutex);
     last = b->all;
     b->all = all;
-    b->n = next->n;
+    b->n = n;
     pthread_mutex_unlock(&b->mutex);
-    for (size_t i = 0; i < n_ended; i++) {
-        inbound_close(ended[i].in);
-        outbound_close(ended[i].out);
-    }
+    for (size_t i = 0; i < n_ended; i++)
+        close_bridge(b, &ended[i]);
     free(last);
     return rc;
 }
 
-/* Closes all; `changing` is held. */
+/* Ends a bridge, whose lease may go to another broker then. With the broker all
+ * end at once, lest their farewells add up. */
 static void
-drop_bridges(struct bridges *b)
+forget_right(struct bridges *b, const struct ownership_right *right)
 {
     static const struct bridging none;
+    size_t n = 0;
 
-    (void)!make_bridges(b, &none, NULL);
+    for (size_t i = 0; i < b->n_rights && !b->is_ending; i++)
+        if (b->rights[i] != right)
+            b->rights[n++] = b->rights[i];
+    b->n_rights = n;
+    (void)!make_bridges(b, n > 0 ? registry_bridging(b->registry) : &none,
+                        NULL);
     mqtt_db_close(b->db);
     b->db = NULL;
-    b->right = NULL;
 }
 
 static enum status
@@ -136,34 +177,44 @@ begin_bridges(const struct ownership_right *right, void *user,
               struct problem *why)
 {
     struct bridges *b = user;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&b->changing);
-    b->right = right;
-    rc = make_bridges(b, registry_bridging(b->registry), why);
+    if (b->n_rights == BRIDGES_MAX) /* those of former sections end first */
+        rc = problem(why, STATUS_BUSY, "others have not ended yet");
+    else if (!b->is_alone)
+        b->rights[b->n_rights++] = right;
+    if (!rc)
+        rc = make_bridges(b, registry_bridging(b->registry), why);
     if (rc)
-        drop_bridges(b);
+        forget_right(b, right);
     pthread_mutex_unlock(&b->changing);
     return rc;
 }
 
 static void
-end_bridges(void *user)
+end_bridges(const struct ownership_right *right, void *user)
 {
     struct bridges *b = user;
 
     pthread_mutex_lock(&b->changing);
-    drop_bridges(b);
+    forget_right(b, right);
     pthread_mutex_unlock(&b->changing);
 }
 
-/* Of a cluster: asks for the lease once there is a bridge. */
+/* Of a cluster: asks for leases once there is a bridge. */
 static enum status
 start_bridges(struct bridges *b, struct problem *why)
 {
-    return b->is_alone || registry_bridging(b->registry)->n > 0
-               ? ownership_start(b->ownership, why)
-               : STATUS_OK;
+    const struct bridging *bridging = registry_bridging(b->registry);
+    const char *names[BRIDGES_MAX];
+
+    for (size_t i = 0; i < bridging->n; i++)
+        names[i] = bridging->all[i].name;
+    if (!b->is_alone)
+        ownership_divide(b->ownership, names, bridging->n);
+    return b->is_alone || bridging->n > 0 ? ownership_start(b->ownership, why)
+                                          : STATUS_OK;
 }
 
 enum status
@@ -175,6 +226,7 @@ bridges_open(struct bridges **bridges, struct posts *posts,
         .seat = seat,
         .file = &mqtt_db_file,
         .dir = registry_config(posts->registry)->data,
+        .is_divided = true,
         .begin = begin_bridges,
         .end = end_bridges,
         .user = b,
@@ -187,6 +239,7 @@ bridges_open(struct bridges **bridges, struct posts *posts,
     b->is_alone = !seat;
     pthread_mutex_init(&b->changing, NULL);
     pthread_mutex_init(&b->mutex, NULL);
+    pthread_mutex_init(&b->writing, NULL);
     b->ownership = ownership_new(&owning);
     rc = start_bridges(b, why);
     if (!rc)
@@ -206,7 +259,7 @@ bridges_reload(struct bridges *b, const struct bridging *next,
     enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&b->changing);
-    if (b->right)
+    if (b->is_alone || b->n_rights > 0)
         rc = make_bridges(b, next, why);
     if (rc && make_bridges(b, registry_bridging(b->registry), &again))
         DIAG(DIAG_ERROR, "bridge", "cannot start a bridge again",
@@ -240,6 +293,7 @@ bridges_stop(struct bridges *b)
     if (!b)
         return;
     outbox_stop(b->outbox);
+    b->is_ending = true;
     ownership_stop(b->ownership);
 }
 
@@ -253,6 +307,7 @@ bridges_close(struct bridges *b)
     free(b->all);
     pthread_mutex_destroy(&b->changing);
     pthread_mutex_destroy(&b->mutex);
+    pthread_mutex_destroy(&b->writing);
     free(b);
 }
 

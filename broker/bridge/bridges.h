@@ -75,10 +75,11 @@ struct outbound_report;
  * (registry_bridging). Without any, makes nothing. An MQTT broker that cannot
  * be reached does not fail the start: the bridge tries again.
  *
- * In a cluster (`seat`, lent; else NULL), one broker at a time owns all
- * bridges. The others have none, and mqtt.db follows the owner's: client ids
- * are made from it, so a new owner takes over the sessions, and the MQTT broker
- * ends the connections of the former one. */
+ * In a cluster (`seat`, lent; else NULL), each bridge has one owner at a time,
+ * and each broker its share of them (cluster/ownership.h). At the others the
+ * rows of mqtt.db follow the owner's: client ids are made from them, so a new
+ * owner takes over the sessions, and the MQTT broker ends the connections of
+ * the former one. */
 struct cluster_seat;
 MUST_CHECK enum status bridges_open(struct bridges **bridges,
                                     struct posts *posts,
@@ -95,7 +96,7 @@ MUST_CHECK enum status bridges_check_files(const struct config *config,
  * new one begins at the position in mqtt.db. If one cannot begin, the earlier
  * ones are opened again; if one of these fails, it is missing until the next
  * reload, also a reload with the same sections. `next` and the sections before
- * it are lent until bridges_close. A broker that does not own keeps them for
+ * it are lent until bridges_close. A broker that owns none keeps them for
  * later. Only the thread that opened may call this. */
 MUST_CHECK enum status bridges_reload(struct bridges *bridges,
                                       const struct bridging *next,

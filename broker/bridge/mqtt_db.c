@@ -52,16 +52,18 @@ const struct owned_file mqtt_db_file = {"mqtt.db", "bridge", "bridges",
 
 enum status
 mqtt_db_open(struct mqtt_db **db, const char *dir,
-             const struct ownership_right *right, struct problem *why)
+             const struct ownership_right *right, pthread_mutex_t *mutex,
+             struct problem *why)
 {
     struct mqtt_db *m = memory_new(1, sizeof(*m));
     enum status rc;
 
-    pthread_mutex_init(&m->mutex, NULL);
+    m->mutex = mutex;
     buf_init(&m->ends, SIZE_MAX);
     if (right)
         m->right = *right;
-    rc = owned_file_open(&mqtt_db_file, &m->db, &m->owned, dir, right, why);
+    rc = owned_file_open(right ? &right->part->file : &mqtt_db_file, &m->db,
+                         &m->owned, dir, right, why);
     if (rc)
         mqtt_db_close(m);
     else
@@ -78,7 +80,6 @@ mqtt_db_close(struct mqtt_db *m)
     db_close(&m->db);
     buf_fini(&m->ends);
     free(m->read);
-    pthread_mutex_destroy(&m->mutex);
     free(m);
 }
 
@@ -89,10 +90,10 @@ mqtt_db_begin(struct mqtt_db *m, bool is_firm, struct problem *why)
 {
     enum status rc;
 
-    pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(m->mutex);
     rc = owned_db_begin(&m->db, m->owned, is_firm, why);
     if (rc)
-        pthread_mutex_unlock(&m->mutex);
+        pthread_mutex_unlock(m->mutex);
     return rc;
 }
 
@@ -100,7 +101,7 @@ enum status
 mqtt_db_end(struct mqtt_db *m, enum status rc, struct problem *why)
 {
     rc = owned_db_end(&m->db, m->owned, rc, why);
-    pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(m->mutex);
     return rc;
 }
 
@@ -134,12 +135,12 @@ mqtt_db_bridge(struct mqtt_db *m, const char *name, const char *owner,
     bool is_there = false, is_same = false;
     enum status rc;
 
-    pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(m->mutex);
     rc = db_find(&m->db, NULL, why, &is_there,
                  "SELECT identity, since, owner=? FROM bridges WHERE name=?",
                  DB_VALUES(owner, name),
                  DB_INTO(&row->identity, &row->since_us, &is_same));
-    pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(m->mutex);
     if (!rc && is_there)
         rc = check_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, why);
     if (rc || is_same)
@@ -228,7 +229,7 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
     struct db_rows rows;
     enum status rc;
 
-    pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(m->mutex);
     rows = DB_SELECT(&m->db, NULL, why,
                      "SELECT name, epoch, acked, ends FROM lanes"
                      " WHERE bridge=? ORDER BY name",
@@ -241,7 +242,7 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
             rows.rc = fn(&row, user);
     }
     rc = db_rows_end(&rows);
-    pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(m->mutex);
     return rc;
 }
 
@@ -286,7 +287,7 @@ mqtt_db_filters(struct mqtt_db *m, const char *bridge,
     struct slice text;
     enum status rc;
 
-    pthread_mutex_lock(&m->mutex);
+    pthread_mutex_lock(m->mutex);
     rows = DB_SELECT(&m->db, NULL, why,
                      "SELECT filter FROM filters WHERE bridge=?", bridge);
     while (DB_NEXT(&rows, &text)) {
@@ -296,7 +297,7 @@ mqtt_db_filters(struct mqtt_db *m, const char *bridge,
         free(filter);
     }
     rc = db_rows_end(&rows);
-    pthread_mutex_unlock(&m->mutex);
+    pthread_mutex_unlock(m->mutex);
     return rc;
 }
 

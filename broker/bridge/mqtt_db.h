@@ -1,6 +1,9 @@
 /*
  * mqtt_db.h - DIR/mqtt.db: the state of bridges that survives a crash. SQLite,
- * WAL; threads of all bridges share one connection, under a lock.
+ * WAL; threads of all bridges share one connection, under a lock. In a cluster
+ * each bridge has a connection, and a stream for its rows, for another broker
+ * may own the next one. The lock is one all the same: SQLite lets one write at
+ * a time, and makes the others look again and again.
  *
  *   bridge   its identity, from which client ids are made; when it was new
  *   lane     of a set: epoch, the last acknowledged entry, and the ends of the
@@ -29,7 +32,8 @@
 
 /* For its users: owned, right. */
 struct mqtt_db {
-    pthread_mutex_t mutex; /* protects all below */
+    pthread_mutex_t *mutex; /* protects all below, and other connections to
+                               the file */
     struct db db;
     struct owned_db *owned;       /* of a cluster, where the bridge publishes
                                      nothing that mqtt.db does not keep; NULL:
@@ -45,9 +49,12 @@ struct mqtt_db {
 extern const struct db_kind mqtt_db_kind;
 extern const struct owned_file mqtt_db_file;
 
-/* Opens it as owned_file_open does. */
+/* Opens it as owned_file_open does, for the rows of the bridge whose right that
+ * is. `right` NULL: this broker is alone, and has all bridges. `mutex` is the
+ * lock of all that are open, lent. */
 MUST_CHECK enum status mqtt_db_open(struct mqtt_db **db, const char *dir,
                                     const struct ownership_right *right,
+                                    pthread_mutex_t *mutex,
                                     struct problem *why);
 
 void mqtt_db_close(struct mqtt_db *db); /* NULL is allowed */

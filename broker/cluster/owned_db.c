@@ -35,9 +35,9 @@ struct table {
     bool has_ended_row; /* this transaction has deleted one */
 
     /* Texts of statements */
-    struct buf all;
-    struct buf get, end; /* by the primary key */
-    struct buf put;      /* of `n_put` columns */
+    struct buf all, end_all; /* of the rows of the stream */
+    struct buf get, end;     /* by the primary key */
+    struct buf put;          /* of `n_put` columns */
     int n_put;
 };
 
@@ -45,6 +45,7 @@ struct owned_db {
     struct db *db;
     struct streams *streams;
     const char *stream;
+    const char *part;          /* or NULL */
     const struct lease *lease; /* NULL: this broker does not own */
     struct table tables[TABLES_MAX];
     size_t n_tables;
@@ -67,6 +68,7 @@ static void
 table_fini(struct table *t)
 {
     buf_fini(&t->all);
+    buf_fini(&t->end_all);
     buf_fini(&t->get);
     buf_fini(&t->end);
     buf_fini(&t->put);
@@ -75,20 +77,25 @@ table_fini(struct table *t)
     free(t->name);
 }
 
-/* Writes "WHAT FROM table", of all rows or by the primary key. */
+/* Writes "WHAT FROM table", of the rows that `n` columns of the primary key
+ * choose. */
 static void
-write_sql(struct buf *sql, const char *what, const struct table *t, bool is_all)
+write_sql(struct buf *sql, const char *what, const struct table *t, int n)
 {
     const char *before = " WHERE";
 
     buf_add_format(sql, "%s FROM \"%s\"", what, t->name);
-    for (int i = 0; !is_all && i < t->n_columns; i++)
+    for (int i = 0; n > 0 && i < t->n_columns; i++)
         if (t->is_key[i]) {
             buf_add_format(sql, "%s \"%s\"=?", before, t->columns[i]);
             before = " AND";
+            n--;
         }
     buf_add(sql, "", 1);
 }
+
+/* The values for t->all and t->end_all. */
+#define PART_VALUES(o) ((o)->part ? DB_VALUES((o)->part) : DB_VALUES())
 
 static enum status
 add_table(struct owned_db *o, struct slice name, bool is_counted,
@@ -104,6 +111,7 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
         return problem(why, STATUS_INVALID, "there are too many tables");
     *t = (struct table){.name = slice_dup(name), .is_counted = is_counted};
     buf_init(&t->all, SIZE_MAX);
+    buf_init(&t->end_all, SIZE_MAX);
     buf_init(&t->get, SIZE_MAX);
     buf_init(&t->end, SIZE_MAX);
     buf_init(&t->put, SIZE_MAX);
@@ -128,15 +136,16 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
         o->n_tables--;
         return STATUS_OK;
     }
-    write_sql(&t->all, "SELECT *", t, true);
-    write_sql(&t->get, "SELECT *", t, false);
-    write_sql(&t->end, "DELETE", t, false);
+    write_sql(&t->all, "SELECT *", t, o->part ? 1 : 0);
+    write_sql(&t->end_all, "DELETE", t, o->part ? 1 : 0);
+    write_sql(&t->get, "SELECT *", t, COLUMNS_MAX);
+    write_sql(&t->end, "DELETE", t, COLUMNS_MAX);
     return rc;
 }
 
 enum status
 owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
-              const char *stream, struct problem *why)
+              const char *stream, const char *part, struct problem *why)
 {
     struct owned_db *o = memory_new(1, sizeof(*o));
     struct db_rows rows;
@@ -147,13 +156,27 @@ owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
     o->db = db;
     o->streams = streams;
     o->stream = stream;
+    o->part = part;
     rc = db_exec(db,
                  "CREATE TABLE IF NOT EXISTS journal_place(n INTEGER NOT NULL,"
                  " stream INTEGER NOT NULL);"
                  "INSERT INTO journal_place SELECT 0, 0"
                  " WHERE NOT EXISTS (SELECT 1 FROM journal_place)",
                  why);
-    if (!rc)
+    if (!rc && part)
+        rc = db_exec(db,
+                     "CREATE TABLE IF NOT EXISTS journal_parts("
+                     " part TEXT NOT NULL UNIQUE, n INTEGER NOT NULL,"
+                     " stream INTEGER NOT NULL)",
+                     why);
+    /* Rows without a place of their part are of a stream that had all. */
+    if (!rc && part)
+        rc = db_find(db, "read the place", why, NULL,
+                     "SELECT coalesce(p.n, 0), coalesce(p.stream, 0),"
+                     " p.n IS NULL AND j.n > 0 FROM journal_place j"
+                     " LEFT JOIN journal_parts p ON part = ?",
+                     DB_VALUES(part), DB_INTO(&o->n, &o->id, &o->is_stale));
+    else if (!rc)
         rc = db_find(db, "read the place", why, NULL,
                      "SELECT n, stream FROM journal_place", DB_VALUES(),
                      DB_INTO(&o->n, &o->id));
@@ -226,7 +249,8 @@ owned_file_open(const struct owned_file *file, struct db *db,
              diag_text("file", path));
     if (rc || !right || !right->streams)
         return rc;
-    rc = owned_db_open(owned, db, right->streams, file->stream, why);
+    rc = owned_db_open(owned, db, right->streams, file->stream,
+                       file->part_of_rows, why);
     return rc ? rc : owned_db_own(*owned, right->lease, why);
 }
 
@@ -239,7 +263,8 @@ owned_file_follow(const struct owned_file *file, const char *dir,
     enum status rc = owned_file_open(file, &db, NULL, dir, NULL, why);
 
     if (!rc)
-        rc = owned_db_open(&o, &db, streams, file->stream, why);
+        rc = owned_db_open(&o, &db, streams, file->stream, file->part_of_rows,
+                           why);
     if (!rc)
         rc = owned_db_read(o, why);
     owned_db_close(o);
@@ -412,22 +437,20 @@ check_first(struct owned_db *o, struct problem *why)
 {
     const struct db_kind *kind = o->db->kind;
     bool is_there = false;
-    char sql[300];
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && !is_there && i < o->n_tables; i++)
         if (!kind || !kind->ceding || strcmp(o->tables[i].name, kind->ceding))
             rc = db_find(o->db, "look for rows", why, &is_there,
-                         o->tables[i].all.data, DB_VALUES(), DB_INTO());
+                         o->tables[i].all.data, PART_VALUES(o), DB_INTO());
     if (!rc && is_there && !o->is_stale)
         return problem(why, STATUS_DIFFERENT,
                        "it has rows from before this broker was in the "
                        "cluster, and the cluster has others: move the file "
                        "away, and start again");
-    for (size_t i = 0; !rc && i < o->n_tables; i++) {
-        snprintf(sql, sizeof(sql), "DELETE FROM \"%s\"", o->tables[i].name);
-        rc = db_exec(o->db, sql, why);
-    }
+    for (size_t i = 0; !rc && i < o->n_tables; i++)
+        rc = db_do(o->db, "delete former rows", why, o->tables[i].end_all.data,
+                   PART_VALUES(o));
     return rc;
 }
 
@@ -458,6 +481,10 @@ static enum status
 write_place(struct owned_db *o, uint64_t n, struct problem *why)
 {
     o->id_kept = o->id;
+    if (o->part)
+        return DB_DO(o->db, "write the number of a row", why,
+                     "INSERT OR REPLACE INTO journal_parts VALUES(?, ?, ?)",
+                     o->part, n, o->id);
     return DB_DO(o->db, "write the number of a row", why,
                  "UPDATE journal_place SET n = ?, stream = ?", n, o->id);
 }
@@ -531,7 +558,7 @@ owned_db_read(struct owned_db *o, struct problem *why)
     if (!rc && id != o->id) {
         /* Another stream than the one that this database follows: the place is
          * before its first row. */
-        o->is_stale = o->n_kept > 0;
+        o->is_stale |= o->n_kept > 0;
         o->id = id;
         o->n = o->n_kept = 0;
     }
@@ -685,7 +712,8 @@ static enum status
 add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
         struct problem *why)
 {
-    struct db_rows rows = DB_SELECT(o->db, "read all rows", why, t->all.data);
+    struct db_rows rows =
+        db_select(o->db, "read all rows", why, t->all.data, PART_VALUES(o));
 
     while (db_next(&rows, DB_INTO())) {
         if (!begin_row(out, t, false)) {

@@ -10,7 +10,9 @@
  *
  * Other brokers read the stream into the same tables (owned_db_read). The
  * number of the last row is kept in the same transaction as the rows, in the
- * table journal_place: so a copy of the file continues where the file was.
+ * table journal_place: so a copy of the file continues where the file was. The
+ * rows of a database may be divided among streams (owned_file.part_of_rows),
+ * each of which may have another owner; then it is journal_parts.
  *
  * If COMMIT fails, or nobody knows whether the stream has the rows, the next
  * owned_db_begin reads the stream first.
@@ -42,6 +44,9 @@ struct owned_file {
     const char *part; /* in diagnostics */
     const char *stream;
     const struct db_kind *kind;
+    const char *part_of_rows; /* NULL: all rows are of the stream; else those
+                                 whose first column of the key is this text:
+                                 others are of other streams */
 };
 
 /* Checks that owned_file_open can use `dir`. Writes nothing. An error begins
@@ -66,10 +71,12 @@ MUST_CHECK enum status owned_file_follow(const struct owned_file *file,
                                          struct problem *why);
 
 /* Prepares a database that is open, of no transaction. All arguments are lent;
- * `stream` is the name of its stream. */
+ * `stream` is the name of its stream, and `part` that of its rows, as in struct
+ * owned_file. */
 MUST_CHECK enum status owned_db_open(struct owned_db **owned, struct db *db,
                                      struct streams *streams,
-                                     const char *stream, struct problem *why);
+                                     const char *stream, const char *part,
+                                     struct problem *why);
 
 /* Before the database is closed. NULL is allowed. */
 void owned_db_close(struct owned_db *o);

@@ -5,37 +5,43 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 
 /* After a failure of `begin`, or without an answer about the lease. */
 #define AGAIN_US 1000000
+
+/* How a part is given back: the keeper asks the owner thread to end the work,
+ * renews the lease until that has happened, and then ends the lease.
+ *
+ *     STAYS --keeper--> ENDS --owner: the work has ended--> HAS_ENDED
+ *       ^                                                      |
+ *       '------------------ keeper: the lease has ended -------'
+ */
+enum { STAYS, ENDS, HAS_ENDED };
 
 struct ownership {
     struct ownership_options options;
     bool is_started;
     struct thread keeper, owner;
-    struct streams *of_keeper;
-    struct lease lease; /* the keeper's */
+    struct streams *of_keeper, *of_owner;
 
     /* A stopped thread must not be woken: the keeper outlives the owner. */
     pthread_mutex_t mutex;
     bool can_wake_owner;
 
-    /* Between the threads. `until_us` is stored last, with release order: a
-     * thread that sees it sees the term to which it belongs. */
-    _Atomic(uint64_t) term;
-    _Atomic(int64_t) until_us; /* steady clock */
+    /* Grows at its front, for the names of all times are few. */
+    _Atomic(struct owned_part *) parts;
+    struct ownership_right none; /* without a seat */
 
-    /* The owner thread's. */
-    struct lease working;         /* term 0: the work has not begun */
-    struct ownership_right right; /* of `working`; all NULL without a seat */
-    bool is_failing;              /* and it was said */
+    /* The keeper's */
+    uint64_t n_brokers, n_before; /* as of the last answer */
 };
 
 bool
-ownership_is_held(const struct ownership *o)
+ownership_is_held(const struct owned_part *p)
 {
     return clock_steady_us() <
-           atomic_load_explicit(&o->until_us, memory_order_acquire);
+           atomic_load_explicit(&p->until_us, memory_order_acquire);
 }
 
 /* The keeper */
@@ -43,15 +49,99 @@ ownership_is_held(const struct ownership *o)
 /* It asks again when a silent owner has lost the lease, and soon when nobody
  * knows who has it. */
 static int64_t
-asks_in_us(const struct ownership *o, enum status rc)
+asks_in_us(const struct owned_part *p, enum status rc)
 {
-    int64_t left_us = o->lease.seen_us + LEASE_US - clock_steady_us();
+    int64_t left_us = p->lease.seen_us + LEASE_US - clock_steady_us();
 
     if (rc == STATUS_UNREACHABLE)
         return AGAIN_US;
-    return rc && o->lease.seen && left_us > 0 && left_us < OWNERSHIP_RENEW_US
+    return rc && p->lease.seen && left_us > 0 && left_us < OWNERSHIP_RENEW_US
                ? left_us
                : OWNERSHIP_RENEW_US;
+}
+
+/* How many more parts this broker may take now; less than 0: give back. Without
+ * an answer the shares are as before. */
+static int64_t
+count_room(struct ownership *o)
+{
+    uint64_t n_brokers = o->n_brokers, n_before = o->n_before, n = 0;
+    int64_t n_held = 0;
+    struct problem why;
+
+    if (o->options.is_divided)
+        (void)o->of_keeper->ops->brokers(o->of_keeper, &n_brokers, &n_before,
+                                         &why);
+    for (struct owned_part *p = o->parts; p; p = p->next) {
+        if (n_brokers != o->n_brokers || n_before != o->n_before)
+            p->is_surplus = false;
+        n += p->is_wanted;
+        n_held += p->lease.term > 0 && p->leaving == STAYS && !p->is_surplus;
+    }
+    o->n_brokers = n_brokers;
+    o->n_before = n_before;
+    return (int64_t)share_of(n, n_brokers, n_before) - n_held;
+}
+
+/* Takes the lease, or renews it. */
+static enum status
+hold(struct ownership *o, struct owned_part *p)
+{
+    struct problem why = {""};
+    int64_t from_us = clock_steady_us();
+    uint64_t term = p->lease.term;
+    enum status rc;
+
+    /* A lease that has ended is asked for anew, under another term: the work
+     * has been ended. */
+    if (!ownership_is_held(p))
+        p->lease.term = 0;
+    rc = o->of_keeper->ops->hold(o->of_keeper, &p->lease, &why);
+    if (rc == STATUS_CONFLICT)
+        p->lease.term = 0;
+    if (rc)
+        return rc;
+    if (p->lease.term != term)
+        atomic_store_explicit(&p->until_us, 0, memory_order_release);
+    atomic_store_explicit(&p->term, p->lease.term, memory_order_relaxed);
+    atomic_store_explicit(&p->until_us,
+                          from_us + LEASE_US - OWNERSHIP_MARGIN_US,
+                          memory_order_release);
+    return STATUS_OK;
+}
+
+static void
+give_back(struct ownership *o, struct owned_part *p)
+{
+    atomic_store_explicit(&p->until_us, 0, memory_order_release);
+    if (p->lease.term > 0)
+        o->of_keeper->ops->leave(o->of_keeper, &p->lease);
+    p->leaving = STAYS;
+}
+
+/* Returns when it has to look at the part again. */
+static int64_t
+look_at_lease(struct ownership *o, struct owned_part *p, int64_t *room)
+{
+    bool was_held = p->lease.term > 0, has_room = *room > 0;
+    enum status rc;
+
+    if (p->leaving == HAS_ENDED)
+        give_back(o, p);
+    if (p->lease.term == 0 && (was_held || !p->is_wanted))
+        return OWNERSHIP_RENEW_US;
+    if (was_held && p->leaving == STAYS &&
+        (!p->is_wanted || (*room < 0 && !p->is_surplus))) {
+        p->leaving = ENDS;
+        ++*room;
+    }
+    p->lease.is_patient = p->lease.term == 0 && !has_room;
+    rc = hold(o, p);
+    if (!was_held && p->lease.term > 0) {
+        p->is_surplus = !has_room;
+        *room -= has_room;
+    }
+    return asks_in_us(p, rc);
 }
 
 static void
@@ -61,29 +151,18 @@ run_keeper(struct thread *t)
     int64_t wait_us = 0;
 
     while (thread_wait(t, wait_us)) {
-        struct problem why = {""};
-        int64_t from_us = clock_steady_us();
-        uint64_t term = o->lease.term;
-        enum status rc;
+        int64_t room = count_room(o);
+        bool has_some = false;
 
-        /* A lease that has ended is asked for anew, under another term: the
-         * work has been ended. */
-        if (!ownership_is_held(o))
-            o->lease.term = 0;
-        rc = o->of_keeper->ops->hold(o->of_keeper, &o->lease, &why);
-        if (rc == STATUS_CONFLICT)
-            o->lease.term = 0;
-        wait_us = asks_in_us(o, rc);
-        if (rc)
-            continue;
-        if (o->lease.term != term)
-            atomic_store_explicit(&o->until_us, 0, memory_order_release);
-        atomic_store_explicit(&o->term, o->lease.term, memory_order_relaxed);
-        atomic_store_explicit(&o->until_us,
-                              from_us + LEASE_US - OWNERSHIP_MARGIN_US,
-                              memory_order_release);
+        wait_us = OWNERSHIP_RENEW_US;
+        for (struct owned_part *p = o->parts; p; p = p->next) {
+            int64_t again_us = look_at_lease(o, p, &room);
+
+            wait_us = again_us < wait_us ? again_us : wait_us;
+            has_some |= p->lease.term > 0;
+        }
         pthread_mutex_lock(&o->mutex);
-        if (o->can_wake_owner)
+        if (has_some && o->can_wake_owner)
             thread_wake(&o->owner);
         pthread_mutex_unlock(&o->mutex);
     }
@@ -92,90 +171,152 @@ run_keeper(struct thread *t)
 /* The owner */
 
 static void
-end_work(struct ownership *o)
+end_work(struct ownership *o, struct owned_part *p)
 {
-    if (o->working.term == 0)
+    if (p->working.term == 0)
         return;
-    o->options.end(o->options.user);
+    o->options.end(&p->right, o->options.user);
+    p->right.streams->ops->close(p->right.streams);
+    metrics_add(METRIC_CLUSTER_LEASES, -1);
     DIAG(DIAG_INFO, "cluster", "this broker no longer owns",
-         diag_text("lease", o->lease.name),
-         diag_number("term", o->working.term));
-    o->working.term = 0;
+         diag_text("lease", p->stream), diag_number("term", p->working.term));
+    p->working.term = 0;
 }
 
 /* Says once that the work cannot begin, or be followed. */
 static void
-report(struct ownership *o, enum status rc, const struct problem *why)
+report(struct owned_part *p, enum status rc, const struct problem *why)
 {
-    if (rc && rc != STATUS_BUSY && !o->is_failing)
+    if (rc && rc != STATUS_BUSY && !p->is_failing)
         DIAG(DIAG_WARNING, "cluster", "the work of the owner fails",
-             diag_text("lease", o->lease.name), diag_text("error", why->text));
-    o->is_failing = rc && rc != STATUS_BUSY; /* BUSY: it is behind */
+             diag_text("lease", p->stream), diag_text("error", why->text));
+    p->is_failing = rc && rc != STATUS_BUSY; /* BUSY: it is behind */
+}
+
+static void
+begin_work(struct ownership *o, struct owned_part *p)
+{
+    const struct cluster_seat *seat = o->options.seat;
+    struct problem why = {""};
+    uint64_t n, last;
+    enum status rc;
+
+    /* The term first: in a later one the copy that is looked at may be
+     * behind. */
+    p->working = (struct lease){
+        p->stream, atomic_load_explicit(&p->term, memory_order_relaxed)};
+    n = seat->place(seat->user);
+    rc = o->of_owner->ops->records(o->of_owner, &last, &why);
+    if (!rc && n < last)
+        rc = problem(&why, STATUS_BUSY,
+                     "this broker's copy is %" PRIu64 " records behind",
+                     last - n);
+    if (!rc) {
+        p->right = (struct ownership_right){seat->open_streams(seat->user),
+                                            &p->working, p};
+        rc = o->options.begin(&p->right, o->options.user, &why);
+        if (rc)
+            p->right.streams->ops->close(p->right.streams);
+    }
+    report(p, rc, &why);
+    if (rc) {
+        p->working.term = 0;
+        return;
+    }
+    metrics_add(METRIC_CLUSTER_LEASES, 1);
+    DIAG(DIAG_INFO, "cluster", "this broker owns",
+         diag_text("lease", p->stream), diag_number("term", p->working.term));
+}
+
+static void
+look_at_work(struct ownership *o, struct owned_part *p)
+{
+    bool is_held = ownership_is_held(p), is_leaving = p->leaving == ENDS;
+    struct problem why = {""};
+
+    if (!is_held || is_leaving ||
+        p->working.term != atomic_load_explicit(&p->term, memory_order_relaxed))
+        end_work(o, p);
+    if (is_leaving) {
+        p->leaving = HAS_ENDED;
+        thread_wake(&o->keeper);
+    } else if (!is_held) {
+        report(p,
+               owned_file_follow(&p->file, o->options.dir, o->of_owner, &why),
+               &why);
+    } else if (p->working.term == 0 && p->leaving == STAYS) {
+        begin_work(o, p);
+    }
 }
 
 /* How long the owner thread has nothing to do, unless it is woken. */
 static int64_t
 rest_us(const struct ownership *o)
 {
-    int64_t left_us;
+    int64_t least_us = OWNERSHIP_RENEW_US;
 
-    if (o->working.term == 0)
-        return ownership_is_held(o) ? AGAIN_US : OWNERSHIP_RENEW_US;
-    left_us = atomic_load_explicit(&o->until_us, memory_order_acquire) -
-              clock_steady_us();
-    return left_us > 0 ? left_us : 0;
+    for (struct owned_part *p = o->parts; p; p = p->next) {
+        int64_t left_us = p->until_us - clock_steady_us();
+
+        if (p->working.term == 0)
+            left_us = left_us > 0 ? AGAIN_US : OWNERSHIP_RENEW_US;
+        least_us = left_us < least_us ? left_us : least_us;
+    }
+    return least_us > 0 ? least_us : 0;
 }
 
 static void
 run_owner(struct thread *t)
 {
     struct ownership *o = t->user;
-    const struct cluster_seat *seat = o->options.seat;
-    struct streams *streams = o->right.streams;
 
-    while (thread_wait(t, rest_us(o))) {
-        bool is_held = ownership_is_held(o);
-        struct problem why = {""};
-        uint64_t n, last;
-        enum status rc;
-
-        if (!is_held || o->working.term != atomic_load_explicit(
-                                               &o->term, memory_order_relaxed))
-            end_work(o);
-        if (!is_held) {
-            report(o,
-                   owned_file_follow(o->options.file, o->options.dir, streams,
-                                     &why),
-                   &why);
-            continue;
-        }
-        if (o->working.term != 0)
-            continue;
-        /* The term first: in a later one the copy that is looked at may be
-         * behind. */
-        o->working = (struct lease){
-            o->lease.name,
-            atomic_load_explicit(&o->term, memory_order_relaxed)};
-        n = seat->place(seat->user);
-        rc = streams->ops->records(streams, &last, &why);
-        if (!rc && n < last)
-            rc = problem(&why, STATUS_BUSY,
-                         "this broker's copy is %" PRIu64 " records behind",
-                         last - n);
-        if (!rc)
-            rc = o->options.begin(&o->right, o->options.user, &why);
-        report(o, rc, &why);
-        if (rc)
-            o->working.term = 0;
-        else
-            DIAG(DIAG_INFO, "cluster", "this broker owns",
-                 diag_text("lease", o->lease.name),
-                 diag_number("term", o->working.term));
-    }
-    end_work(o);
+    while (thread_wait(t, rest_us(o)))
+        for (struct owned_part *p = o->parts; p; p = p->next)
+            look_at_work(o, p);
+    for (struct owned_part *p = o->parts; p; p = p->next)
+        end_work(o, p);
 }
 
 /* From the start to the end */
+
+static void
+add_part(struct ownership *o, const char *name)
+{
+    struct owned_part *p = memory_new(1, sizeof(*p));
+    const char *stream = o->options.file->stream;
+
+    p->next = o->parts;
+    p->file = *o->options.file;
+    snprintf(p->stream, sizeof(p->stream), name ? "%s/%s" : "%s", stream, name);
+    p->file.stream = p->stream;
+    if (name)
+        p->file.part_of_rows = p->stream + strlen(stream) + 1;
+    p->lease = (struct lease){.name = p->stream, .seen_us = clock_steady_us()};
+    p->is_wanted = true;
+    o->parts = p;
+}
+
+void
+ownership_divide(struct ownership *o, const char *const *names, size_t n)
+{
+    struct owned_part *p;
+
+    for (size_t i = 0; i < n; i++) {
+        for (p = o->parts; p && strcmp(p->file.part_of_rows, names[i]);)
+            p = p->next;
+        if (!p)
+            add_part(o, names[i]);
+    }
+    for (p = o->parts; p; p = p->next) {
+        size_t i = 0;
+
+        while (i < n && strcmp(p->file.part_of_rows, names[i]) != 0)
+            i++;
+        p->is_wanted = i < n;
+    }
+    if (o->is_started)
+        thread_wake(&o->keeper);
+}
 
 struct ownership *
 ownership_new(const struct ownership_options *options)
@@ -184,12 +325,13 @@ ownership_new(const struct ownership_options *options)
     struct ownership *o = memory_new(1, sizeof(*o));
 
     o->options = *options;
-    o->lease.name = options->file->stream;
+    o->n_brokers = 1;
     pthread_mutex_init(&o->mutex, NULL);
     if (seat) {
         o->of_keeper = seat->open_streams(seat->user);
-        o->right = (struct ownership_right){seat->open_streams(seat->user),
-                                            &o->working, o};
+        o->of_owner = seat->open_streams(seat->user);
+        if (!options->is_divided)
+            add_part(o, NULL);
     }
     return o;
 }
@@ -214,7 +356,7 @@ ownership_start(struct ownership *o, struct problem *why)
         if (!rc)
             rc = thread_start(&o->keeper, "keeper", run_keeper, o, why);
     } else {
-        rc = o->options.begin(&o->right, o->options.user, why);
+        rc = o->options.begin(&o->none, o->options.user, why);
     }
     o->is_started = !rc;
     if (rc)
@@ -225,29 +367,32 @@ ownership_start(struct ownership *o, struct problem *why)
 void
 ownership_stop(struct ownership *o)
 {
-    bool was_running = o->keeper.is_running;
-
     pthread_mutex_lock(&o->mutex);
     o->can_wake_owner = false;
     pthread_mutex_unlock(&o->mutex);
     thread_stop(&o->owner); /* the lease is renewed until the work has ended */
     thread_stop(&o->keeper);
-    if (was_running && o->lease.term > 0)
-        o->of_keeper->ops->leave(o->of_keeper, &o->lease);
-    atomic_store_explicit(&o->until_us, 0, memory_order_release);
+    for (struct owned_part *p = o->parts; p; p = p->next)
+        give_back(o, p);
     if (!o->options.seat)
-        o->options.end(o->options.user);
+        o->options.end(&o->none, o->options.user);
 }
 
 void
 ownership_close(struct ownership *o)
 {
+    struct owned_part *p;
+
     if (!o)
         return;
     ownership_stop(o);
     if (o->options.seat) {
         o->of_keeper->ops->close(o->of_keeper);
-        o->right.streams->ops->close(o->right.streams);
+        o->of_owner->ops->close(o->of_owner);
+    }
+    while ((p = o->parts)) {
+        o->parts = p->next;
+        free(p);
     }
     pthread_mutex_destroy(&o->mutex);
     free(o);

@@ -44,6 +44,7 @@ struct lease {
      * its steady clock. */
     uint64_t seen;
     int64_t seen_us;
+    bool is_patient; /* it is for others to take, for twice LEASE_US */
 };
 
 /* A row, lent. The key has at most 1,000 bytes. */
@@ -81,6 +82,11 @@ struct streams_ops {
      * STATUS_UNREACHABLE: nobody knows, and the next call finds out. */
     enum status (*hold)(struct streams *streams, struct lease *lease,
                         struct problem *why);
+
+    /* Sets *n to how many brokers live that may have leases, at least 1, and
+     * *n_before to how many of them have a name before this one's. */
+    enum status (*brokers)(struct streams *streams, uint64_t *n,
+                           uint64_t *n_before, struct problem *why);
 
     /* Ends the lease at once, so that others need not wait. */
     void (*leave)(struct streams *streams, struct lease *lease);
@@ -157,8 +163,8 @@ struct cluster_seat {
 
 /* By what right some work goes on; lent. All NULL: this broker is alone. */
 struct ownership_right {
-    struct streams *streams;           /* for the work alone */
-    const struct lease *lease;         /* of the rows that it writes */
-    const struct ownership *ownership; /* it has no effect outside without
-                                          (ownership.h) */
+    struct streams *streams;       /* for the work alone */
+    const struct lease *lease;     /* of the rows that it writes */
+    const struct owned_part *part; /* it has no effect outside without
+                                      (ownership.h) */
 };

@@ -419,10 +419,11 @@ print_broker(const struct pg_broker *broker, void *user)
     report->n_brokers++;
     report->n_faults += strcmp(state, "runs") != 0;
     printf("broker %.*s: %s, record %" PRIu64 ", %" PRIu64
-           " bytes behind, seen %.1f s ago%s\n",
+           " bytes behind, seen %.1f s ago%s%s%.*s\n",
            SLICE_ARG(broker->name), state, broker->n, broker->behind_bytes,
            (double)broker->silent_us / 1e6,
-           broker->is_reader ? ", reads only" : "");
+           broker->is_reader ? ", reads only" : "",
+           broker->owns.size > 0 ? ", owns " : "", SLICE_ARG(broker->owns));
 }
 
 static enum exit_code

@@ -46,10 +46,11 @@ begin_hub(const struct ownership_right *right, void *user, struct problem *why)
 }
 
 static void
-end_hub(void *user)
+end_hub(const struct ownership_right *right, void *user)
 {
     struct hub_owner *h = user;
 
+    (void)right;
     if (h->remote)
         remote_commands_own(h->remote, 0);
     hub_close(exchange_hub(h, NULL));

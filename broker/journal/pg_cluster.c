@@ -7,10 +7,6 @@
 #include "broker/journal/pg_schema.h"
 #include "broker/log/kept_records.h"
 
-#define IS_RUNNING                         \
-    "EXISTS (SELECT FROM pg_stat_activity" \
-    " WHERE application_name = '" PG_SESSION "' || b.instance)"
-
 #define LAST \
     "(SELECT n, chain, bytes FROM tidings_records ORDER BY n DESC LIMIT 1)"
 
@@ -87,7 +83,7 @@ await_sessions(struct pg_connection *c, const char *name, struct problem *why)
     uint64_t n = 0;
     const struct pg_statement count = {
         "SELECT count(*) FROM tidings_brokers b"
-        " WHERE ($1 = '' OR name = $1) AND " IS_RUNNING,
+        " WHERE ($1 = '' OR name = $1) AND " PG_IS_RUNNING,
         DB_VALUES(name), .into = DB_INTO(&n)};
     enum status rc;
 
@@ -117,7 +113,7 @@ take_journal(struct returning *r, const char *public_url,
         {"SELECT n, chain, public_url FROM " LAST " AS last, tidings_cluster",
          .into = DB_INTO(&r->end.n, &r->end.chain, &url),
          .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
-        {"SELECT name FROM tidings_brokers b WHERE " IS_RUNNING " LIMIT 1",
+        {"SELECT name FROM tidings_brokers b WHERE " PG_IS_RUNNING " LIMIT 1",
          .into = DB_INTO(&runs)},
         {"SELECT 1 WHERE NOT EXISTS (SELECT FROM tidings_records"
          " WHERE n = $1 AND chain <> $2)",
@@ -167,7 +163,8 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
         {"DELETE FROM tidings_rows"},
         {"DELETE FROM tidings_notes"},
         {"DELETE FROM tidings_streams"},
-        {"UPDATE tidings_leases SET term = term + 1, until = '-infinity'"},
+        {"UPDATE tidings_leases SET term = term + 1, until = '-infinity'"
+         " WHERE broker <> ''"},
         {"COMMIT"},
     };
     struct returning r = {.end = {.n = 0}};
@@ -212,7 +209,7 @@ on_brokers(struct pg_rows *rows, void *user, struct problem *why)
 
     (void)why;
     while (PG_NEXT(rows, &b.name, &b.n, &b.behind_bytes, &b.silent_us,
-                   &b.is_running, &b.is_reader))
+                   &b.is_running, &b.is_reader, &b.owns))
         look->on_broker(&b, look->user);
     return STATUS_OK;
 }
@@ -242,7 +239,10 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
         {"SELECT name, b.n, greatest(0, last.bytes - coalesce("
          "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"
          " (extract(epoch FROM now() - at) * 1000000)::bigint,"
-         " (" IS_RUNNING ")::int::bigint, is_reader::int::bigint"
+         " (" PG_IS_RUNNING ")::int::bigint, is_reader::int::bigint,"
+         " (SELECT coalesce(string_agg(l.name, ', ' ORDER BY l.name), '')"
+         "  FROM tidings_leases l WHERE broker = b.name"
+         "  AND until > '-infinity')"
          " FROM tidings_brokers b, " LAST " AS last ORDER BY name",
          .each = on_brokers, .user = &look},
     };
@@ -365,7 +365,7 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
         {"SELECT n, chain FROM " LAST " AS last",
          .into = DB_INTO(&l.end.n, &l.end.chain)},
         {"SELECT count(*) FILTER (WHERE name = $1),"
-         " count(*) FILTER (WHERE name = $1 AND " IS_RUNNING "),"
+         " count(*) FILTER (WHERE name = $1 AND " PG_IS_RUNNING "),"
          " count(*) FILTER (WHERE name <> $1) FROM tidings_brokers b",
          who, .into = DB_INTO(&l.n_rows, &l.n_running, &l.n_others),
          .absent = STATUS_REFUSED, .reason = NO_ROW},

@@ -49,6 +49,7 @@ struct pg_broker {
     int64_t silent_us; /* since its last report */
     bool is_running;   /* its process has a session */
     bool is_reader;    /* --cluster-read-only */
+    struct slice owns; /* names of leases, in order; lent */
 };
 
 /* Looks at the cluster, then at each broker, by name. */

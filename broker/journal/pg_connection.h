@@ -76,6 +76,11 @@ MUST_CHECK enum status pg_make_instance(char instance[PG_INSTANCE_SIZE + 1],
 /* The name of a session, with the instance behind it. */
 #define PG_SESSION "tidingsd "
 
+/* Of a row b of tidings_brokers: its process has sessions. */
+#define PG_IS_RUNNING                      \
+    "EXISTS (SELECT FROM pg_stat_activity" \
+    " WHERE application_name = '" PG_SESSION "' || b.instance)"
+
 struct pg_connection {
     struct pg_options options; /* what it points to is lent */
     struct pg_conn *handle;    /* libpq's; NULL: closed */

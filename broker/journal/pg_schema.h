@@ -12,6 +12,7 @@
  *                  tidings_brokers.keep_bytes: --cluster-keep
  *                  tidings_leases.instance: the process that has it
  *                  tidings_notes: broker/cluster/streams.h
+ *                  the lease and the stream "bridges" are one of each bridge
  *
  * A change of the tables is made here, in a step of the next version, also for
  * new databases.
@@ -21,6 +22,23 @@
 /* The lock is for two programs at once. No program waits for a table that
  * others use for long, for all later ones would wait behind it. */
 #define PG_SCHEMA_LOCK "PERFORM pg_advisory_xact_lock(5282143);"
+
+/* The lease and the stream of all bridges become those of each. A key begins
+ * with the table, 00, 03, the size of the bridge's name in four bytes, and the
+ * name (broker/cluster/owned_db.c). A broker of version 1 never gets its lease
+ * again, and its place in the stream stays where it is. */
+#define DIVIDE_BRIDGES                                                        \
+    " INSERT INTO tidings_leases AS l VALUES('bridges', '', 1, 'infinity')"   \
+    "  ON CONFLICT(name) DO UPDATE SET broker = '', term = l.term + 1,"       \
+    "  until = 'infinity';"                                                   \
+    " UPDATE tidings_rows SET stream = 'bridges/' || convert_from(substring(" \
+    "   key FROM position('\\x00'::bytea IN key) + 6 FOR"                     \
+    "   get_byte(key, position('\\x00'::bytea IN key) + 4)), 'UTF8')"         \
+    "  WHERE stream = 'bridges';"                                             \
+    " INSERT INTO tidings_streams(name, n, forgotten, marked)"                \
+    "  SELECT DISTINCT r.stream, s.n, forgotten, marked"                      \
+    "  FROM tidings_rows r JOIN tidings_streams s ON name = 'bridges'"        \
+    "  WHERE r.stream LIKE 'bridges/%';"
 
 #define PG_SCHEMA_STEPS                                                   \
     "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'"   \
@@ -32,7 +50,7 @@
     "  ADD server bigint NOT NULL DEFAULT 0,"                             \
     "  ADD keep_bytes bigint NOT NULL DEFAULT 0;"                         \
     " ALTER TABLE tidings_leases"                                         \
-    "  ADD instance text NOT NULL DEFAULT '';"                            \
+    "  ADD instance text NOT NULL DEFAULT '';" DIVIDE_BRIDGES             \
     " CREATE TABLE tidings_notes(stream text NOT NULL,"                   \
     "  n bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY(stream, n));" \
     " ALTER TABLE tidings_cluster"                                        \

@@ -33,6 +33,14 @@
 #define LEASE_VERSION \
     "SELECT xmin::text::bigint FROM tidings_leases WHERE name = $1::text"
 
+/* Those whose processes go on, and have sessions: a broker that was killed has
+ * none. The clock is the one that wrote `at`; after a failover it may be wrong
+ * for a second, and the shares with it. */
+#define BROKERS                                                             \
+    "SELECT greatest(count(*), 1), count(*) FILTER (WHERE name < $1::text)" \
+    " FROM tidings_brokers b WHERE NOT is_reader"                           \
+    " AND at > now() - interval '10 s' AND " PG_IS_RUNNING
+
 #define LEAVE                                                             \
     "UPDATE tidings_leases SET until = '-infinity' WHERE name = $1::text" \
     " AND broker = $2::text AND term = $3::bigint"
@@ -186,7 +194,9 @@ pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
 {
     struct pg_streams *s = streams_of(streams);
     const struct pg_options *o = &s->c.options;
-    bool is_over = clock_steady_us() - lease->seen_us >= LEASE_US;
+    int64_t unseen_us = clock_steady_us() - lease->seen_us;
+    bool is_over = unseen_us >= LEASE_US;
+    bool is_waiting = lease->is_patient && unseen_us < 2 * LEASE_US;
     uint64_t seen = 0;
     const struct pg_statement statements[] = {
         {LEASE_VERSION, DB_VALUES(lease->name), .into = DB_INTO(&seen)},
@@ -200,13 +210,26 @@ pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
 
     if (o->is_reader)
         return problem(why, STATUS_CONFLICT, "this broker only reads");
-    rc = run_again(s, statements, 2, why);
+    rc = run_again(s, statements, is_waiting ? 1 : 2, why);
+    if (!rc && is_waiting)
+        rc = problem(why, STATUS_CONFLICT, "it is for another broker");
     if (seen &&
         seen != lease->seen) { /* behind the answer: not earlier than it is */
         lease->seen = seen;
         lease->seen_us = clock_steady_us();
     }
     return rc;
+}
+
+static enum status
+pg_brokers(struct streams *streams, uint64_t *n, uint64_t *n_before,
+           struct problem *why)
+{
+    struct pg_streams *s = streams_of(streams);
+    const struct pg_statement count = {BROKERS, DB_VALUES(s->c.options.broker),
+                                       .into = DB_INTO(n, n_before)};
+
+    return run_again(s, &count, 1, why);
 }
 
 static void
@@ -622,6 +645,7 @@ pg_streams_close(struct streams *streams)
 
 static const struct streams_ops ops = {
     .hold = pg_hold,
+    .brokers = pg_brokers,
     .leave = pg_leave,
     .identify = pg_identify,
     .read = pg_read,

@@ -234,7 +234,7 @@ def test_a_bridge_loses_no_message_either_way(
             said.append(f"http://example.com/said/{len(said)}")
             teller.say("feed", json.dumps(change(said[-1])))
 
-    for takeover in takeovers(cluster, "bridges"):
+    for takeover in takeovers(cluster, "bridges/a"):
         say(10)
         storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
         say(10)
@@ -256,6 +256,75 @@ def test_a_bridge_loses_no_message_either_way(
 
         wait_for(f"all messages at {member}", lambda: len(heard()) == len(said))
         assert heard() == said
+
+
+N_BRIDGES = 8
+
+
+# Issue 48, 11: each bridge has a lease, and each broker its share of them. What moves in
+# order is not repeated.
+def test_brokers_share_the_bridges(start_cluster, start_mosquitto, tmp_path):
+    chosen = choices()
+    mosquitto = start_mosquitto()
+    names = [f"w{n}" for n in range(N_BRIDGES)]
+    sections = [
+        line
+        for name in names
+        for line in (f"[mqtt {name}]", f"prefix = {name}", "out = news", mqtt.QUICK)
+    ]
+    config = tmp_path / "bridges.ini"
+    config.write_text(mqtt.bridge_config(mosquitto, *sections))
+    topics = [f"{name}/news/notifications" for name in names]
+    cluster = start_cluster("--rotate-entries", 500, "--config", config)
+    a, b, c = cluster.members
+
+    def leases():
+        rows = cluster.query(
+            "SELECT broker || ' ' || name FROM tidings_leases"
+            " WHERE name LIKE 'bridges/%' AND until > clock_timestamp()"
+        )
+        return [row.split(" bridges/") for row in rows]
+
+    def wait_shares(*shares):
+        def look():
+            owners = [owner for owner, _ in leases()]
+            found = tuple(owners.count(one.name) for one in cluster.members)
+            return found == shares and all(
+                one.metrics()["tidings_cluster_leases"]
+                == share + (cluster.owner() is one)
+                for one, share in zip(cluster.members, shares)
+                if share > 0
+            )
+
+        wait_for(f"the shares {shares}", look)
+
+    wait_shares(3, 3, 2)
+    readers = [mqtt.Reader(mosquitto.hear(topic), topic) for topic in topics]
+    storm = Storm(cluster, "news", chosen, publishers=2, post_max=3)
+
+    def post_more():
+        storm.wait_answers(20)
+
+    post_more()
+    a.stop()
+    wait_shares(0, 4, 4)
+    post_more()
+    a.restart()
+    wait_shares(3, 3, 2)
+    post_more()
+    begun = [name for owner, name in leases() if owner == b.name]
+    b.kill()
+    wait_shares(4, 0, 4)
+    post_more()
+    b.disconnect()
+    b.restart()
+    wait_shares(3, 3, 2)
+    post_more()
+    history = storm.end()
+    for name, reader in zip(names, readers):
+        reader.until(history.last)
+        reader.history.check_same(history)
+        assert reader.repeats == 0 or name in begun
 
 
 # Issue 22, 9: a harvest reads and posts through the balancer.

@@ -294,7 +294,7 @@ def wait_owner(broker, owner):
 
 def test_another_broker_takes_over_the_bridges(bridged):
     cluster, mosquitto = bridged
-    owner = cluster.owner("bridges")
+    owner = cluster.owner("bridges/a")
     hearer = mosquitto.hear("a/news/notifications")
     teller = mosquitto.tell()
     mosquitto.wait_subscription("feed")
@@ -311,16 +311,16 @@ def test_another_broker_takes_over_the_bridges(bridged):
     assert identity == "connected"
 
     owner.kill()
-    cluster.end_lease("bridges")
+    cluster.end_lease("bridges/a")
     for n in range(5, 10):
         last = poster.post(2).last
         teller.say("feed", change_text(n))
     reader.until(last)
     wait_entries(fed, 10)
 
-    second = cluster.owner("bridges")
+    second = cluster.owner("bridges/a")
     second.process.halt()
-    cluster.end_lease("bridges")
+    cluster.end_lease("bridges/a")
     poster = cluster.set(cluster.others(second)[0])
     if not poster.broker.is_running:
         poster = cluster.set(cluster.others(second)[1])
@@ -328,7 +328,7 @@ def test_another_broker_takes_over_the_bridges(bridged):
         last = poster.post(2).last
         teller.say("feed", change_text(n))
     reader.until(last)
-    third = cluster.owner("bridges")
+    third = cluster.owner("bridges/a")
     wait_owner(poster.broker, third)
     assert third is not second
     second.process.go_on()

@@ -11,11 +11,13 @@ import itertools
 import re
 import secrets
 import socket
+import sqlite3
 import tarfile
 
 import psycopg2
 import pytest
 
+from tidings_test import mqtt
 from tidings_test.background import Background
 from tidings_test.backups import Backups
 from tidings_test.cluster import DISK
@@ -779,6 +781,53 @@ def test_tables_of_an_earlier_version_get_new_columns(cluster):
     wait_for("both copies", lambda: cluster.query(rows) == ["a", "r"])
 
 
+# Issue 48, 11: version 1 has one lease and one stream for all bridges. A file that has
+# followed it goes on, and no broker of that version gets the lease again.
+def test_bridges_of_an_earlier_version_go_on(cluster, start_mosquitto, tmp_path):
+    mosquitto = start_mosquitto()
+    config = tmp_path / "bridges.ini"
+    sections = []
+    for name in ("u", "v-2"):
+        sections += (f"[mqtt {name}]", f"prefix = {name}", "out = news", mqtt.QUICK)
+    config.write_text(mqtt.bridge_config(mosquitto, *sections))
+    cluster.init(cluster.path / "a" / "data")
+    one = cluster.start("a", "--config", config)
+    news = Set(one, "news")
+    readers = []
+    for name in ("u", "v-2"):
+        topic = f"{name}/news/notifications"
+        readers.append(mqtt.Reader(mosquitto.hear(topic), topic))
+    wait_for("both leases", lambda: one.metrics()["tidings_cluster_leases"] == 3)
+    news.post(2)
+    for reader in readers:
+        reader.until(2)
+    one.stop()
+    (n,) = cluster.query("SELECT max(n) FROM tidings_rows WHERE stream LIKE 'bridges/%'")
+    cluster.query(
+        MAKE_OLD + "DELETE FROM tidings_streams WHERE name LIKE 'bridges/%';"
+        "DELETE FROM tidings_leases WHERE name LIKE 'bridges%';"
+        "UPDATE tidings_rows SET stream = 'bridges' WHERE stream LIKE 'bridges/%';"
+        "INSERT INTO tidings_leases(name, broker, term, until)"
+        " VALUES('bridges', 'a', 7, now() + interval '1 hour');"
+        f"INSERT INTO tidings_streams(name, id, n) VALUES('bridges', 5, {n})"
+    )
+    with contextlib.closing(sqlite3.connect(one.data / "mqtt.db")) as db:
+        db.executescript(
+            f"DROP TABLE journal_parts; UPDATE journal_place SET n = {n}, stream = 5"
+        )
+    one.restart()
+    news.post(2)
+    for reader in readers:
+        reader.until(4)
+        assert reader.repeats == 0
+    rows = "SELECT DISTINCT stream FROM tidings_rows WHERE stream LIKE 'bridges%' ORDER BY 1"
+    assert cluster.query(rows) == ["bridges/u", "bridges/v-2"]
+    lease = "SELECT broker, term, until FROM tidings_leases WHERE name = 'bridges'"
+    assert cluster.query(lease) == ["|8|infinity"]
+    status = cluster.status(*DISK)
+    assert any(line.endswith(", owns bridges/u, bridges/v-2, hub") for line in status)
+
+
 # Issue 22, 7: numbers and digests show that the journal has lost records.
 def test_a_copy_that_is_ahead_of_the_journal_takes_no_posts(cluster):
     cluster.init(cluster.path / "a" / "data")
@@ -1258,7 +1307,7 @@ def test_a_reader_follows_and_serves_reads(cluster):
         )
         == ["t"],
     )
-    for table, brokers in (("records", ["", "a"]), ("leases", ["a"])):
+    for table, brokers in (("records", ["", "a"]), ("leases", ["", "a"])):
         look = f"SELECT DISTINCT broker FROM tidings_{table} ORDER BY 1"
         assert cluster.query(look) == brokers
     assert not reader.has_said("level=warning part=archive")

@@ -14,24 +14,72 @@ seat_of(struct streams *streams)
     return (struct streams_seat *)(void *)streams;
 }
 
+static struct shared_lease *
+lease_of(struct shared_streams *all, const struct lease *lease)
+{
+    struct shared_lease *l = all->leases, *end = l + all->n_leases;
+
+    while (l < end && strcmp(l->name, lease->name) != 0)
+        l++;
+    if (l < end)
+        return l;
+    assert(all->n_leases < SHARED_LEASES_MAX);
+    all->n_leases++;
+    snprintf(l->name, sizeof(l->name), "%s", lease->name);
+    l->until_us = l->last_us = INT64_MIN / 2;
+    return l;
+}
+
+static bool
+has_lease(const struct streams_seat *s, const struct shared_lease *l,
+          const struct lease *lease)
+{
+    return l->broker && !strcmp(l->broker, s->broker) && l->term == lease->term;
+}
+
 static enum status
 hold(struct streams_seat *s, struct lease *lease, struct problem *why)
 {
-    struct shared_streams *all = s->all;
+    struct shared_lease *l = lease_of(s->all, lease);
     int64_t now_us = clock_steady_us();
-    bool is_mine = all->broker && !strcmp(all->broker, s->broker) &&
-                   all->term == lease->term;
+    bool is_mine = has_lease(s, l, lease);
 
     if (s->is_cut)
         return problem(why, STATUS_UNREACHABLE, "the journal is away");
-    if (!is_mine && all->until_us >= now_us)
+    if (!is_mine && l->until_us >= now_us)
         return problem(why, STATUS_CONFLICT, "another broker has it");
+    if (!is_mine && lease->is_patient && now_us - l->last_us < 2 * LEASE_US)
+        return problem(why, STATUS_CONFLICT, "it is for another broker");
     if (!is_mine)
-        all->term++;
-    all->broker = s->broker;
-    all->until_us = now_us + LEASE_US;
-    lease->term = all->term;
+        l->term++;
+    l->broker = s->broker;
+    l->last_us = now_us;
+    l->until_us = now_us + LEASE_US;
+    lease->term = l->term;
     return STATUS_OK;
+}
+
+static enum status
+seat_brokers(struct streams *streams, uint64_t *n, uint64_t *n_before,
+             struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&s->all->mutex);
+    if (s->is_cut)
+        rc = problem(why, STATUS_UNREACHABLE, "the journal is away");
+    else
+        *n = *n_before = 0;
+    for (size_t i = 0; !rc && i < s->all->n_seats; i++) {
+        const struct streams_seat *other = s->all->seats[i];
+
+        *n += !other->is_cut;
+        *n_before += !other->is_cut && strcmp(other->broker, s->broker) < 0;
+    }
+    *n += *n == 0;
+    pthread_mutex_unlock(&s->all->mutex);
+    return rc;
 }
 
 static enum status
@@ -55,8 +103,10 @@ seat_leave(struct streams *streams, struct lease *lease)
     struct shared_streams *all = s->all;
 
     pthread_mutex_lock(&all->mutex);
-    if (!s->is_cut && all->term == lease->term)
-        all->until_us = INT64_MIN;
+    if (!s->is_cut && has_lease(s, lease_of(all, lease), lease)) {
+        lease_of(all, lease)->until_us = INT64_MIN / 2;
+        lease_of(all, lease)->last_us = clock_steady_us();
+    }
     pthread_mutex_unlock(&all->mutex);
     lease->term = 0;
 }
@@ -163,8 +213,7 @@ append(struct streams_seat *s, const char *stream, const struct lease *lease,
 
     if (s->is_cut || s->outcome == APPEND_LOST)
         return problem(why, STATUS_UNREACHABLE, "the journal is away");
-    if (!all->broker || strcmp(all->broker, s->broker) ||
-        all->term != lease->term)
+    if (!has_lease(s, lease_of(all, lease), lease))
         return problem(why, STATUS_REFUSED, "another broker owns");
     if (n_rows > 0 && *n != all->n)
         return problem(why, STATUS_CONFLICT, "there is more");
@@ -334,6 +383,7 @@ seat_close(struct streams *streams)
 static const struct streams_ops ops = {
     .hold = seat_hold,
     .leave = seat_leave,
+    .brokers = seat_brokers,
     .identify = seat_identify,
     .read = seat_read,
     .append = seat_append,
@@ -353,7 +403,6 @@ shared_streams_init(struct shared_streams *all)
     memset(all, 0, sizeof(*all));
     pthread_mutex_init(&all->mutex, NULL);
     pthread_cond_init(&all->changed, NULL);
-    all->until_us = INT64_MIN;
     all->id = 1;
 }
 
@@ -384,6 +433,7 @@ streams_seat_take(struct streams_seat *seat, struct shared_streams *all,
         (struct streams_seat){.streams = {&ops}, .all = all, .broker = broker};
     seat->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert(seat->wake_fd >= 0 && all->n_seats < SHARED_SEATS_MAX);
+    all->seats[all->n_seats] = seat;
     all->wake_fds[all->n_seats++] = seat->wake_fd;
     return &seat->streams;
 }
@@ -414,6 +464,19 @@ shared_streams_await_asked(struct shared_streams *all, unsigned n)
     while (all->n_asked < n)
         pthread_cond_wait(&all->changed, &all->mutex);
     pthread_mutex_unlock(&all->mutex);
+}
+
+unsigned
+shared_streams_leases_of(struct shared_streams *all, const char *broker)
+{
+    unsigned n = 0;
+
+    pthread_mutex_lock(&all->mutex);
+    for (size_t i = 0; i < all->n_leases; i++)
+        n += all->leases[i].broker && !strcmp(all->leases[i].broker, broker) &&
+             all->leases[i].until_us >= clock_steady_us();
+    pthread_mutex_unlock(&all->mutex);
+    return n;
 }
 
 bool

@@ -23,15 +23,21 @@
 #define SHARED_ROWS_MAX   6000
 #define SHARED_ORDERS_MAX 20
 #define SHARED_NOTES_MAX  2000
-#define SHARED_SEATS_MAX  4
+#define SHARED_SEATS_MAX  8
+#define SHARED_LEASES_MAX 20
 
 struct shared_streams {
     pthread_mutex_t mutex; /* guards the rest */
     pthread_cond_t changed;
 
-    const char *broker; /* that has the lease; there is one lease */
-    uint64_t term;
-    int64_t until_us;
+    struct shared_lease {
+        char name[64];
+        const char *broker; /* that has it */
+        uint64_t term;
+        int64_t until_us, last_us; /* its end, and its last change */
+    } leases[SHARED_LEASES_MAX];
+
+    size_t n_leases;
     unsigned n_asked; /* calls of hold */
 
     struct shared_row {
@@ -62,7 +68,8 @@ struct shared_streams {
     } orders[SHARED_ORDERS_MAX];
 
     size_t n_orders;
-    int wake_fds[SHARED_SEATS_MAX]; /* of the seats, by number */
+    int wake_fds[SHARED_SEATS_MAX];               /* of the seats, by number */
+    struct streams_seat *seats[SHARED_SEATS_MAX]; /* which live unless cut */
     size_t n_seats;
 };
 
@@ -98,6 +105,10 @@ void streams_seat_cut(struct streams_seat *seat, bool is_cut);
 
 /* Waits until brokers have asked for the lease so often in all. */
 void shared_streams_await_asked(struct shared_streams *all, unsigned n);
+
+/* How many leases that broker has. */
+unsigned shared_streams_leases_of(struct shared_streams *all,
+                                  const char *broker);
 
 /* Has the owner of that term taken order `id`? Term 0: has a broker sent the
  * order, and no owner taken it? */

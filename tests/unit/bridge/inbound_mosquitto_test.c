@@ -11,6 +11,8 @@
 #include "tests/test.h"
 #include "tests/unit/bridge/arrived.h"
 
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
 struct stage {
     struct mosquittod mosquitto;
     struct sets sets;
@@ -28,7 +30,7 @@ start(struct stage *s)
     struct problem why = {""};
 
     sets_open(&s->sets);
-    if (mqtt_db_open(&s->db, s->dir.path, NULL, &why) ||
+    if (mqtt_db_open(&s->db, s->dir.path, NULL, &writing, &why) ||
         inbound_open(&s->in, &s->sets.posts, s->db, &s->config, &why))
         fail_msg("%s", why.text);
 }

@@ -10,6 +10,8 @@
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
 #define EPOCH "0123456789abcdef"
 
 static struct tempdir dir;
@@ -22,7 +24,7 @@ open_db(void **state)
 
     (void)state;
     tempdir_open(&dir);
-    if (mqtt_db_open(&db, dir.path, NULL, &why))
+    if (mqtt_db_open(&db, dir.path, NULL, &writing, &why))
         fail_msg("%s", why.text);
     return 0;
 }
@@ -42,7 +44,7 @@ reopen(void)
     struct problem why = {""};
 
     mqtt_db_close(db);
-    if (mqtt_db_open(&db, dir.path, NULL, &why))
+    if (mqtt_db_open(&db, dir.path, NULL, &writing, &why))
         fail_msg("%s", why.text);
 }
 
@@ -286,7 +288,8 @@ TEST(a_database_that_cannot_be_opened_says_why)
 
     snprintf(path, sizeof(path), "%s/none", dir.path);
 
-    assert_int_not_equal(mqtt_db_open(&none, path, NULL, &why), STATUS_OK);
+    assert_int_not_equal(mqtt_db_open(&none, path, NULL, &writing, &why),
+                         STATUS_OK);
 
     assert_non_null(strstr(why.text, "/none/mqtt.db"));
     assert_null(none);

@@ -6,6 +6,8 @@
 
 #include "tests/test.h"
 
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
 int
 in_stage_setup_closed(void **state)
 {
@@ -37,7 +39,7 @@ in_stage_start(struct in_stage *s)
 
     sets_open(&s->sets);
     s->sets.registry->tokens = s->tokens;
-    if (mqtt_db_open(&s->db, s->dir.path, NULL, &why) ||
+    if (mqtt_db_open(&s->db, s->dir.path, NULL, &writing, &why) ||
         inbound_open(&s->in, &s->sets.posts, s->db, &s->config, &why))
         fail_msg("%s", why.text);
     quiet_mqtt_connect(false);

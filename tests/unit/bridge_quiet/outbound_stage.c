@@ -9,12 +9,14 @@
 #include "tests/support/script.h"
 #include "tests/test.h"
 
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
 static void
 open_db(struct outs *o)
 {
     struct problem why = {""};
 
-    if (mqtt_db_open(&o->db, o->dir.path, NULL, &why))
+    if (mqtt_db_open(&o->db, o->dir.path, NULL, &writing, &why))
         fail_msg("%s", why.text);
 }
 

@@ -47,9 +47,9 @@ broker_open(struct pair *p, struct broker *b, const char *name)
     streams_seat_take(&b->seat, &p->all, name);
     b->lease.name = "owner";
     assert_int_equal(db_open_kind(&b->db, &kind, path, &why), STATUS_OK);
-    assert_int_equal(
-        owned_db_open(&b->owned, &b->db, &b->seat.streams, "things", &why),
-        STATUS_OK);
+    assert_int_equal(owned_db_open(&b->owned, &b->db, &b->seat.streams,
+                                   "things", NULL, &why),
+                     STATUS_OK);
 }
 
 static void
@@ -513,4 +513,55 @@ TEST(drops_its_own_notes_when_rows_of_another_come)
     assert_int_equal(
         db_number(&p->b.db, "SELECT count(*) FROM notes", &n, &why), STATUS_OK);
     assert_int_equal(n, 0);
+}
+
+/* Parts */
+
+/* Opens a database again, for the rows of "plant" alone. */
+static void
+divide(struct pair *p, struct broker *b, const char *name)
+{
+    struct problem why;
+    char path[300];
+
+    owned_db_close(b->owned);
+    db_close(&b->db);
+    snprintf(path, sizeof(path), "%s/%s.db", p->dir.path, name);
+    assert_int_equal(db_open_kind(&b->db, &kind, path, &why), STATUS_OK);
+    assert_int_equal(owned_db_open(&b->owned, &b->db, &b->seat.streams,
+                                   "things/plant", "plant", &why),
+                     STATUS_OK);
+}
+
+/* The rows of other parts stay as they are, whoever has them. */
+TEST(a_stream_may_have_a_part_of_the_rows)
+{
+    struct pair *p = *state;
+    struct problem why;
+
+    divide(p, &p->a, "divided-a");
+    divide(p, &p->b, "divided-b");
+    assert_int_equal(db_exec(&p->a.db,
+                             "INSERT INTO words VALUES('plant', 'one', 1),"
+                             " ('library', 'two', 2)",
+                             &why),
+                     STATUS_OK);
+    assert_int_equal(db_exec(&p->b.db,
+                             "INSERT INTO words VALUES('library', 'own', 3)",
+                             &why),
+                     STATUS_OK);
+
+    assert_int_equal(own(&p->a), STATUS_OK); /* begins the stream */
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), "library own 3;plant one 1;");
+
+    p->all.id++; /* another stream, which takes the place of the former rows */
+    assert_int_equal(own(&p->a), STATUS_OK);
+    assert_int_equal(run(&p->a, "UPDATE words SET n = 4 WHERE name = 'one'"),
+                     STATUS_OK);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), "library own 3;plant one 4;");
+    divide(p, &p->b, "divided-b"); /* it continues where it was */
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_string_equal(dump(&p->b), "library own 3;plant one 4;");
 }

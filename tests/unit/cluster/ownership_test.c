@@ -27,16 +27,19 @@ struct broker {
     struct ownership *ownership;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint64_t term;  /* of its work; 0: it does not work */
-    uint64_t first; /* the first of these */
+    uint64_t term;       /* of its work; 0: it does not work */
+    uint64_t first;      /* the first of these */
+    unsigned n, n_begun; /* works of parts: now, and ever */
     bool fails;
-    bool is_held_up, is_looking; /* in its look at the copy */
+    bool is_held_up, is_looking;   /* in its look at the copy */
+    const struct owned_part *part; /* of its last work, or NULL */
 };
 
 struct pair {
     struct tempdir dir;
     struct shared_streams all;
     struct broker a, b;
+    struct broker sharing[3];
 };
 
 static struct streams *
@@ -71,6 +74,9 @@ begin(const struct ownership_right *right, void *user, struct problem *why)
         rc = problem(why, STATUS_UNREACHABLE, "it fails");
     else
         b->term = right->lease->term;
+    b->part = right->part;
+    b->n += rc == STATUS_OK;
+    b->n_begun += rc == STATUS_OK;
     if (b->first == 0)
         b->first = b->term;
     pthread_cond_broadcast(&b->changed);
@@ -79,12 +85,14 @@ begin(const struct ownership_right *right, void *user, struct problem *why)
 }
 
 static void
-end(void *user)
+end(const struct ownership_right *right, void *user)
 {
     struct broker *b = user;
 
+    (void)right;
     pthread_mutex_lock(&b->mutex);
     b->term = 0;
+    b->n--;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->mutex);
 }
@@ -99,13 +107,28 @@ await_term(struct broker *b, uint64_t term)
     pthread_mutex_unlock(&b->mutex);
 }
 
-static void
-broker_open(struct pair *p, struct broker *b, const char *name)
+static bool
+is_held(struct broker *b)
 {
+    bool is;
+
+    pthread_mutex_lock(&b->mutex);
+    is = b->part && ownership_is_held(b->part);
+    pthread_mutex_unlock(&b->mutex);
+    return is;
+}
+
+/* `n_parts` 0: the work is not divided. */
+static void
+broker_open(struct pair *p, struct broker *b, const char *name, size_t n_parts)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h",
+                                        "i", "j", "k", "l", "m", "n", "o", "p"};
     struct ownership_options options = {
         .seat = &b->in_cluster,
         .file = &b->file,
         .dir = p->dir.path,
+        .is_divided = n_parts > 0,
         .begin = begin,
         .end = end,
         .user = b,
@@ -118,6 +141,8 @@ broker_open(struct pair *p, struct broker *b, const char *name)
     pthread_mutex_init(&b->mutex, NULL);
     pthread_cond_init(&b->changed, NULL);
     b->ownership = ownership_new(&options);
+    if (n_parts > 0)
+        ownership_divide(b->ownership, names, n_parts);
     assert_int_equal(ownership_start(b->ownership, &why), STATUS_OK);
 }
 
@@ -129,9 +154,9 @@ setup(void **state)
     assert_non_null(p);
     tempdir_open(&p->dir);
     shared_streams_init(&p->all);
-    broker_open(p, &p->a, "a");
+    broker_open(p, &p->a, "a", 0);
     await_term(&p->a, 1);
-    broker_open(p, &p->b, "b");
+    broker_open(p, &p->b, "b", 0);
     shared_streams_await_asked(&p->all, 2);
     *state = p;
     return 0;
@@ -144,6 +169,8 @@ teardown(void **state)
 
     ownership_close(p->a.ownership);
     ownership_close(p->b.ownership);
+    for (size_t i = 0; i < N_ELEMENTS(p->sharing); i++)
+        ownership_close(p->sharing[i].ownership);
     shared_streams_fini(&p->all);
     tempdir_close(&p->dir);
     free(p);
@@ -185,8 +212,8 @@ TEST(goes_on_as_long_as_it_renews)
 
     await_term(&p->a, 1);
     await_term(&p->b, 0);
-    assert_true(ownership_is_held(p->a.ownership));
-    assert_false(ownership_is_held(p->b.ownership));
+    assert_true(is_held(&p->a));
+    assert_false(is_held(&p->b));
 }
 
 /* A broker that is cut off stops before another one may begin. */
@@ -196,13 +223,13 @@ TEST(ends_before_another_begins)
 
     streams_seat_cut(&p->a.seat, true);
     pass(p, 9 * SECOND);
-    assert_false(ownership_is_held(p->a.ownership));
-    assert_false(ownership_is_held(p->b.ownership));
+    assert_false(is_held(&p->a));
+    assert_false(is_held(&p->b));
     await_term(&p->a, 0);
     pass(p, 3 * SECOND);
 
     await_term(&p->b, 2);
-    assert_true(ownership_is_held(p->b.ownership));
+    assert_true(is_held(&p->b));
     streams_seat_cut(&p->a.seat, false);
     pass(p, 30 * SECOND);
     await_term(&p->a, 0);
@@ -266,4 +293,105 @@ TEST(begins_in_the_term_of_its_look_at_the_copy)
 
     await_term(b, 3);
     assert_int_equal(b->first, 2);
+}
+
+/* Parts */
+
+TEST(a_share_is_even_and_all_shares_are_all_parts)
+{
+    static const struct {
+        uint64_t n, n_brokers, shares[4];
+    } rows[] = {
+        {16, 1, {16}},         {16, 2, {8, 8}},   {16, 3, {6, 5, 5}},
+        {16, 4, {4, 4, 4, 4}}, {4, 3, {2, 1, 1}}, {3, 3, {1, 1, 1}},
+        {1, 3, {1, 1, 1}}, /* whoever has it keeps it */
+        {2, 4, {1, 1, 1, 1}},
+    };
+
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+        for (uint64_t k = 0; k < rows[i].n_brokers; k++)
+            assert_int_equal(share_of(rows[i].n, rows[i].n_brokers, k),
+                             rows[i].shares[k]);
+}
+
+/* Brokers come and go. `n_begun`: how many parts began somewhere, which is how
+ * many moved. */
+TEST(parts_are_shared_and_no_more_move_than_must)
+{
+    static const struct {
+        const char *what; /* broker, and what it does */
+        int64_t us;       /* within these: two rounds; or a lease, and some */
+        unsigned n[3], n_begun;
+    } rows[] = {
+        {"a comes", 3 * SECOND, {16, 0, 0}, 16},
+        {"b comes", 9 * SECOND, {8, 8, 0}, 8},
+        {"c comes", 9 * SECOND, {6, 5, 5}, 5},
+        {"a rests", 60 * SECOND, {6, 5, 5}, 0},
+        {"b dies", 15 * SECOND, {8, 0, 8}, 5},
+        {"b returns", 9 * SECOND, {6, 5, 5}, 5},
+        {"c ends", 6 * SECOND, {8, 8, 0}, 5},
+        {"a rests", 60 * SECOND, {8, 8, 0}, 0},
+    };
+    struct pair *p = *state;
+    unsigned n_threads = 0;
+
+    ownership_stop(p->a.ownership);
+    ownership_stop(p->b.ownership);
+    streams_seat_cut(&p->a.seat, true);
+    streams_seat_cut(&p->b.seat, true);
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        struct broker *b = &p->sharing[*rows[i].what - 'a'];
+        const char *what = rows[i].what + 2;
+        unsigned n_begun = 0;
+
+        for (size_t k = 0; k < N_ELEMENTS(p->sharing); k++)
+            n_begun -= p->sharing[k].n_begun;
+        if (!strcmp(what, "comes")) {
+            broker_open(p, b, (const char *[]){"A", "B", "C"}[b - p->sharing],
+                        16);
+            n_threads += 2;
+        }
+        if (!strcmp(what, "dies") || !strcmp(what, "returns"))
+            streams_seat_cut(&b->seat, !strcmp(what, "dies"));
+        if (!strcmp(what, "ends")) {
+            ownership_stop(b->ownership);
+            streams_seat_cut(&b->seat, true);
+            n_threads -= 2;
+        }
+        pass_with(p, rows[i].us, n_threads, 1);
+        clock_await_waits_us(n_threads, LEASE_US);
+        for (size_t k = 0; k < N_ELEMENTS(p->sharing); k++) {
+            struct broker *other = &p->sharing[k];
+
+            n_begun += other->n_begun;
+            if (other->n != rows[i].n[k])
+                fail_msg("%s: %c has %u", rows[i].what, (int)('a' + k),
+                         other->n);
+        }
+        if (n_begun != rows[i].n_begun)
+            fail_msg("%s: %u moved", rows[i].what, n_begun);
+    }
+}
+
+/* A part that no other broker takes is not left alone, and stays. */
+TEST(takes_what_others_leave)
+{
+    struct pair *p = *state;
+    struct broker *one = &p->sharing[0], *two = &p->sharing[1];
+
+    ownership_stop(p->a.ownership);
+    ownership_stop(p->b.ownership);
+    streams_seat_cut(&p->a.seat, true);
+    streams_seat_cut(&p->b.seat, true);
+    broker_open(p, one, "one", 5);
+    broker_open(p, two, "two", 1);
+    pass_with(p, 60 * SECOND, 4, 2);
+    clock_await_waits_us(4, LEASE_US);
+
+    assert_int_equal(one->n + two->n, 5);
+    assert_true(one->n >= 4);
+    ownership_divide(one->ownership, (const char *[]){"a", "x"}, 2);
+    pass_with(p, 60 * SECOND, 4, 2);
+    clock_await_waits_us(4, LEASE_US);
+    assert_int_equal(one->n + two->n, 2);
 }

@@ -127,21 +127,13 @@ TEST(verifies_what_the_former_owner_took)
     assert_string_equal(sim_find(CALLBACK)->terms.filter, "change=created");
 }
 
-static void
-end_nothing(void *user)
-{
-    (void)user;
-}
-
 /* So does a request whose broker stood still behind the commit, and lost a
  * later turn. */
 TEST(keeps_a_request_when_a_later_turn_is_lost)
 {
-    static const struct owned_file file = {.stream = "hub"};
-    struct ownership *never_held = ownership_new(
-        &(struct ownership_options){.file = &file, .end = end_nothing});
+    static const struct owned_part never_held;
 
-    sim.right.ownership = never_held;
+    sim.right.part = &never_held;
     simulation_restart();
     sim_subscribe(CALLBACK, "");
     assert_null(sim_call(CALLBACK));
@@ -151,7 +143,6 @@ TEST(keeps_a_request_when_a_later_turn_is_lost)
     quiet_pass(HUB_TICK_US);
     quiet_pass(HUB_TICK_US);
     take_over(); /* without an ownership */
-    ownership_close(never_held);
 
     assert_null(sim_call("http://b.example/"));
     sim_confirm(CALLBACK);
