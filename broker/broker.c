@@ -1,6 +1,5 @@
 #include "broker/broker.h"
 
-#include <arpa/inet.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -92,23 +91,6 @@ struct broker {
 };
 
 /* Settings */
-
-/* True for an address, or the one name of loopback: "127.example.org" may be
- * any host. */
-static bool
-is_loopback(struct slice host)
-{
-    char text[INET_ADDRSTRLEN];
-    struct in_addr address;
-
-    if (slice_is(host, "::1") || slice_is(host, "[::1]") ||
-        slice_is(host, "localhost"))
-        return true;
-    return snprintf(text, sizeof(text), "%.*s", SLICE_ARG(host)) <
-               (int)sizeof(text) &&
-           inet_pton(AF_INET, text, &address) == 1 &&
-           ntohl(address.s_addr) >> 24 == 127;
-}
 
 static bool
 has_bytes_in_bucket(const struct config *config)
@@ -203,9 +185,9 @@ check_reach(const struct config *config, bool has_token, struct problem *why)
     /* The host of "http://host:port/path", brackets included. */
     host = host ? host + 3 : config->public_url;
     size = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
-    if (*host && !is_loopback((struct slice){host, size}))
+    if (*host && !address_is_loopback_host((struct slice){host, size}))
         reached = config->public_url;
-    if (!is_loopback(slice_of(config->listen_host)))
+    if (!address_is_loopback_host(slice_of(config->listen_host)))
         reached = config->listen_host;
     if (!reached || has_token || config->jwt_keys[0] || config->insecure_open)
         return STATUS_OK;

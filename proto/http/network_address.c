@@ -372,6 +372,7 @@ bool
 address_is_loopback_host(struct slice host)
 {
     struct sockaddr_storage address;
+    unsigned char bytes[16];
     char text[NETWORK_TEXT_MAX];
 
     if (host.size > 2 && host.data[0] == '[' && host.data[host.size - 1] == ']')
@@ -380,6 +381,8 @@ address_is_loopback_host(struct slice host)
         return true;
     return slice_copy(text, sizeof(text), host) &&
            address_read(text, &address) &&
-           address_reach(NULL, (const struct sockaddr *)&address) ==
-               ADDRESS_LOOPBACK;
+           address_bytes((const struct sockaddr *)&address, bytes) &&
+           (address_is_mapped(bytes)
+                ? bytes[MAPPED_BYTES] == 127
+                : !memcmp(bytes, &in6addr_loopback, sizeof(bytes)));
 }

@@ -224,6 +224,10 @@ TEST(hosts_of_loopback_are_written_so)
                                        "LocalHost", "[::ffff:127.0.0.1]"};
     static const char *const bad[] = {"",
                                       "[]",
+                                      "0.0.0.0",
+                                      "[::]",
+                                      "[::2]",
+                                      "[::127.0.0.1]",
                                       "10.0.0.1",
                                       "127.example.org",
                                       "[fe80::1]",
