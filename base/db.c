@@ -564,13 +564,15 @@ db_heed(struct db *db, const atomic_bool *is_ending)
     db_interrupt(db, look_at_end, (void *)(uintptr_t)is_ending);
 }
 
-/* Checks that a file of a kind is new or of that kind, too. */
-static enum status
-read_version(struct db *db, int n_steps, int64_t *version, struct problem *why)
+enum status
+db_check_version(struct db *db, int n_steps, int64_t *version,
+                 struct problem *why)
 {
-    int64_t application = 0, n_tables = 0;
-    enum status rc = db_number(db, "PRAGMA user_version", version, why);
+    int64_t application = 0, n_tables = 0, unwanted;
+    enum status rc;
 
+    version = version ? version : &unwanted;
+    rc = db_number(db, "PRAGMA user_version", version, why);
     if (!rc && db->kind)
         rc = db_number(db, "PRAGMA application_id", &application, why);
     if (!rc && db->kind)
@@ -592,14 +594,6 @@ read_version(struct db *db, int n_steps, int64_t *version, struct problem *why)
 }
 
 enum status
-db_check_version(struct db *db, int n_steps, struct problem *why)
-{
-    int64_t version;
-
-    return read_version(db, n_steps, &version, why);
-}
-
-enum status
 db_check(const char *path, int n_steps, struct problem *why)
 {
     struct db db = {NULL};
@@ -614,7 +608,7 @@ db_check(const char *path, int n_steps, struct problem *why)
         return STATUS_OK;
     rc = db_open(&db, path, DB_LOOK, why);
     if (!rc)
-        rc = db_check_version(&db, n_steps, why);
+        rc = db_check_version(&db, n_steps, NULL, why);
     db_close(&db);
     return rc == STATUS_INVALID ? STATUS_IO : rc;
 }
@@ -741,7 +735,7 @@ db_migrate(struct db *db, const char *const *steps, int n_steps,
 
     if (rc)
         return rc;
-    rc = read_version(db, n_steps, &version, why);
+    rc = db_check_version(db, n_steps, &version, why);
     if (rc || version == n_steps)
         return db_end(db, rc, why);
     for (int64_t i = version; !rc && i < n_steps; i++)

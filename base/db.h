@@ -104,10 +104,11 @@ void db_heed(struct db *db, const atomic_bool *is_ending);
 MUST_CHECK enum status db_migrate(struct db *db, const char *const *steps,
                                   int n_steps, struct problem *why);
 
-/* Checks that db_migrate could continue from the file's version.
- * STATUS_INVALID: the file is newer than `n_steps`. */
+/* Checks that db_migrate could continue from the file's version, which goes to
+ * `*version`, unless that is NULL. STATUS_INVALID: the file is newer than
+ * `n_steps`, or, of a kind, another program's. */
 MUST_CHECK enum status db_check_version(struct db *db, int n_steps,
-                                        struct problem *why);
+                                        int64_t *version, struct problem *why);
 
 /* Checks the version of a database that is not open anywhere, before a writer
  * opens it. A missing or empty file is good. STATUS_IO: it cannot be used, or

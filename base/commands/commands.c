@@ -70,23 +70,18 @@ find_command(const struct program *program, int argc, char **argv, int *n_words)
     return found;
 }
 
-/* Returns the name that a command of a former version has now, or NULL. */
-static const char *
-name_now(const struct program *program, const char *former)
-{
-    for (const char *const *at = program->former; at && at[0]; at += 2)
-        if (!strcmp(at[0], former))
-            return at[1];
-    return NULL;
-}
-
 /* Reports that no command has this name. */
 static enum exit_code
 refuse_name(const struct program *program, int argc, char **argv)
 {
     struct suggestion s;
     char name[2 * SUGGEST_SIZE_MAX];
-    bool is_pair; /* the first two words are meant as a name */
+    const char *now = NULL; /* the name of a command of a former version */
+    bool is_pair;           /* the first two words are meant as a name */
+
+    for (const char *const *at = program->former; at && at[0]; at += 2)
+        if (!strcmp(at[0], argv[0]))
+            now = at[1];
 
     snprintf(name, sizeof(name), "%s%s%s", argv[0], argc > 1 ? " " : "",
              argc > 1 ? argv[1] : "");
@@ -101,9 +96,8 @@ refuse_name(const struct program *program, int argc, char **argv)
     }
     fprintf(stderr, "%s: there is no command \"%s\"", program->name,
             problem_quote(slice_of(is_pair ? name : argv[0])).text);
-    if (name_now(program, argv[0]))
-        fprintf(stderr, "; %s %s takes its place\n", program->name,
-                name_now(program, argv[0]));
+    if (now)
+        fprintf(stderr, "; %s %s takes its place\n", program->name, now);
     else if (s.nearest)
         fprintf(stderr, "; did you mean \"%s\"?\n", s.nearest);
     else

@@ -318,7 +318,7 @@ check_database(struct db *db, const char *dir, off_t size, struct problem *why)
     if (!rc && n_tables != (version == 0 ? 0 : N_TABLES))
         rc = problem(why, STATUS_IO, "it is the database of another program");
     if (!rc)
-        rc = db_check_version(db, store_kind.n_steps, why);
+        rc = db_check_version(db, store_kind.n_steps, NULL, why);
     if (!rc && version >= STORE_WITH_SEGMENTS) {
         /* Are the segments there that have entries? */
         rows = DB_SELECT(db, "read the segments", why,

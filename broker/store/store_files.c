@@ -111,7 +111,7 @@ store_files_each(const char *path, const struct store_files *files,
     enum status rc = db_open(&r.db, path, DB_LOOK, why);
 
     if (!rc)
-        rc = db_check_version(&r.db, store_kind.n_steps, why);
+        rc = db_check_version(&r.db, store_kind.n_steps, NULL, why);
     if (!rc)
         rc = db_number(&r.db, "PRAGMA user_version", &version, why);
     if (!rc && version < OLDEST)

@@ -109,10 +109,8 @@ read_database(struct mirror_status *status, const char *path,
     int64_t version;
     enum status rc = db_open(&db, path, DB_LOOK, why);
 
-    if (!rc && db_check_version(&db, MIRROR_DB_VERSION, why))
+    if (!rc && db_check_version(&db, MIRROR_DB_VERSION, &version, why))
         rc = STATUS_IO;
-    if (!rc)
-        rc = db_number(&db, "PRAGMA user_version", &version, why);
     if (!rc && version < MIRROR_DB_VERSION)
         rc = problem(why, STATUS_IO,
                      "an earlier tidings made it: the next sync or audit "
