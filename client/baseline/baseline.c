@@ -79,14 +79,6 @@ baseline_place_head(struct baseline_place *place,
     }
 }
 
-/* True if the documents alone state it. */
-static bool
-is_stated(const struct baseline_place *place)
-{
-    return (place->has_seq && !place->is_seq_open) ||
-           (place->time_us != DATETIME_NONE && !place->is_time_open);
-}
-
 /* Attempts to get a document or a package, and the longest pause between two,
  * unless the server asks for longer. */
 #define ATTEMPTS      5
@@ -152,18 +144,21 @@ end_baseline(struct baseline *b)
 {
     const struct baseline_place *p = &b->place;
     struct source_position place = {.is_time = true}, guess = place;
+    bool has_seq = p->has_seq && !p->is_seq_open;
+    bool is_stated = /* by the documents alone */
+        has_seq || (p->time_us != DATETIME_NONE && !p->is_time_open);
     bool has_guess;
 
     /* A later place, which is likely but not proven: the time of the documents
      * by the servers' clocks, or by ours. */
     guess.time_us = datetime_earlier(
         p->time_us, p->made_us != DATETIME_NONE ? p->made_us : p->began_us);
-    has_guess = !is_stated(p) && p->lastmod_us != DATETIME_NONE &&
+    has_guess = !is_stated && p->lastmod_us != DATETIME_NONE &&
                 p->lastmod_us < guess.time_us;
-    if (p->has_seq && !p->is_seq_open)
+    if (has_seq)
         place = (struct source_position){.at = p->seq};
     else
-        place.time_us = is_stated(p)
+        place.time_us = is_stated
                             ? p->time_us
                             : datetime_earlier(guess.time_us, p->lastmod_us);
     b->is_done = !b->why.rc;
@@ -532,12 +527,18 @@ static const struct dump_reader_calls dump_calls = {on_manifest, on_member,
 
 /* The way through */
 
-/* Begins a reading at its first document. */
+/* Begins a reading at its first document. `is_anew`: what was read before does
+ * not count. */
 static void
-begin_reading(struct baseline *b, const char *url)
+begin_reading(struct baseline *b, const char *url, bool is_anew)
 {
     struct part first = {.length = LENGTH_NONE};
 
+    if (is_anew)
+        baseline_place_init(&b->place);
+    if (is_anew && b->plan.listing &&
+        !has_listed(b, survey_begin(b->plan.listing)))
+        return;
     baseline_parts_fini(&b->parts);
     b->n_reported = 0;
     b->n_known = 0;
@@ -568,12 +569,7 @@ falls_back(struct baseline *b)
     problem_clear(&b->why);
     /* Once entries of the dump were handed over, its place counts, too: they
      * may be older than the list. */
-    if (!b->has_reported) {
-        baseline_place_init(&b->place);
-        if (b->plan.listing)
-            has_listed(b, survey_begin(b->plan.listing));
-    }
-    begin_reading(b, url);
+    begin_reading(b, url, !b->has_reported);
     return true;
 }
 
@@ -620,13 +616,12 @@ judge_check(struct baseline *b, const struct document_stream_end *end)
              b->now.url);
     if (!call_back(b, b->plan.on_anew, why))
         return;
-    baseline_place_init(&b->place);
     if (b->plan.report)
         *b->plan.report = (struct list_report){.n = {0}};
-    if (b->plan.listing && !has_listed(b, survey_begin(b->plan.listing)))
-        return;
-    begin_reading(b, b->is_dump ? b->plan.offered->resource_dump
-                                : b->plan.offered->resource_list);
+    begin_reading(b,
+                  b->is_dump ? b->plan.offered->resource_dump
+                             : b->plan.offered->resource_list,
+                  true);
     timer_start(b->turn, 0);
 }
 
@@ -745,7 +740,6 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     b->on_end = on_end;
     b->user = user;
     b->scratch = SCRATCH_NONE;
-    baseline_place_init(&b->place);
     b->turn = timer_new(client->loop, on_turn, b);
     b->rows = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
     if (!b->turn || !b->rows || digest_check_want_sha256(b->rows)) {
@@ -760,10 +754,9 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
         fail_baseline(
             b, STATUS_GONE,
             "the source offers neither a Resource List nor a Resource Dump");
-    else if ((!plan->listing || has_listed(b, survey_begin(plan->listing))) &&
-             (!plan->scratch ||
-              !scratch_open(&b->scratch, plan->scratch, &b->why)))
-        begin_reading(b, first);
+    else if (!plan->scratch ||
+             !scratch_open(&b->scratch, plan->scratch, &b->why))
+        begin_reading(b, first, true);
     timer_start(b->turn, 0);
     return b;
 }

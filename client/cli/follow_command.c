@@ -59,23 +59,19 @@ struct follow_args {
     struct td_filter *filters;
 };
 
-static const char *
-or_none(const char *text)
-{
-    return text ? text : "-";
-}
-
 /* SEQ DATETIME CHANGE LOC */
 static void
 put_text(FILE *to, const struct td_change *change)
 {
+    const char *when = change->change ? change->datetime : change->lastmod;
+
     if (change->seq)
         fprintf(to, "%llu ", (unsigned long long)change->seq);
     else
         fputs("- ", to);
-    fprintf(to, "%s %s %s",
-            or_none(change->change ? change->datetime : change->lastmod),
-            change->change ? change->change : "resource", or_none(change->loc));
+    fprintf(to, "%s %s %s", when ? when : "-",
+            change->change ? change->change : "resource",
+            change->loc ? change->loc : "-");
 }
 
 /* Writes the entry as it came, without newlines: JSON has them between tokens
@@ -391,30 +387,6 @@ follow_state_start(struct follow_state *state, struct td_start *start)
            fail_keeping(state, strerror(ENAMETOOLONG));
 }
 
-/* Keeps the position of a started set. False: it has printed why. */
-static bool
-follow_state_keep(struct follow_state *state, const char *set_url,
-                  const char *position)
-{
-    char kept[TD_POSITION_SIZE];
-
-    if (!state->path)
-        return true;
-    if (state->db.handle) {
-        if (!td_position_load(state->db.handle, set_url, kept) &&
-            !strcmp(kept, position))
-            return true;
-        return !td_position_save(state->db.handle, set_url, position) ||
-               fail_db(state);
-    }
-    if (!strcmp(position, state->position))
-        return true;
-    if (td_position_write(followed, state->path, position))
-        return !failed("%s", td_problem(followed));
-    snprintf(state->position, sizeof(state->position), "%s", position);
-    return true;
-}
-
 struct follow {
     struct follow_args args;
     struct follow_state state;
@@ -581,8 +553,22 @@ static bool
 keep_place(struct follow *f, const struct td_message *message,
            const char *position)
 {
-    if (follow_state_keep(&f->state, message->set_url, position))
+    struct follow_state *state = &f->state;
+    sqlite3 *db = state->db.handle;
+    char kept[TD_POSITION_SIZE];
+
+    if (!state->path || (db ? !td_position_load(db, message->set_url, kept) &&
+                                  !strcmp(kept, position)
+                            : !strcmp(position, state->position)))
         return true;
+    if (db && td_position_save(db, message->set_url, position)) {
+        fail_db(state);
+    } else if (!db && td_position_write(followed, state->path, position)) {
+        say("%s", td_problem(followed));
+    } else {
+        snprintf(state->position, sizeof(state->position), "%s", position);
+        return true;
+    }
     f->code = EXIT_FAILED;
     return false;
 }

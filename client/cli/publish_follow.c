@@ -246,8 +246,7 @@ line_input_close(struct line_input *in)
 {
     if (!in)
         return;
-    if (in->now.fd >= 0)
-        close(in->now.fd);
+    file_close(&in->now.fd);
     for (size_t i = 0; i < in->n_next; i++)
         close(in->next[i].fd);
     free(in->path);
@@ -275,8 +274,8 @@ line_input_watch(struct line_input *in, struct problem *why)
                         NEXT_MAX);
     if (open_file(&opened, in->path, O_RDONLY))
         in->next[in->n_next++] = opened;
-    else if (opened.fd >= 0)
-        close(opened.fd);
+    else
+        file_close(&opened.fd);
     return true;
 }
 
@@ -815,8 +814,7 @@ publish_follow(const struct arguments *arguments,
     line_input_close(f.input);
     input_check_close(&f.check);
     buf_fini(&f.batch.text);
-    if (f.rejects >= 0)
-        close(f.rejects);
+    file_close(&f.rejects);
     td_publisher_close(f.publisher);
     td_close(f.client);
     return code;

@@ -1,7 +1,5 @@
 #include "client/follow/list_reader.h"
 
-#include <stdatomic.h>
-
 #include "base/array.h"
 #include "base/gunzip.h"
 #include "base/loop.h"

@@ -233,12 +233,6 @@ send_heartbeat(struct shared_set *set)
         live_message(set->part, NULL, 0);
 }
 
-static bool
-is_asked(const struct shared_stream *s, const struct shared_set *set)
-{
-    return set->connection == s->n_connections;
-}
-
 /* The commands are sent: gives the followers of new sets their first heartbeat.
  */
 static void
@@ -247,7 +241,8 @@ settle_pending(struct shared_stream *s)
     for (size_t i = 0; i < s->n_sets; i++) {
         struct shared_set *set = s->sets[i];
 
-        if (!set->is_pending || (set->part && !is_asked(s, set)))
+        if (!set->is_pending ||
+            (set->part && set->connection != s->n_connections))
             continue;
         set->is_pending = false;
         send_heartbeat(set);
@@ -377,7 +372,7 @@ take_message(struct shared_stream *s, const struct message *message,
                                    .type = "application/problem+json"};
     struct live *part;
 
-    if (!set || !is_asked(s, set)) {
+    if (!set || set->connection != s->n_connections) {
         live_finish(s->live, LIVE_BROKEN,
                     "the broker sent a message of a set that nobody asked for");
         return;

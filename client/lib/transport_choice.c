@@ -26,18 +26,12 @@ row_of(unsigned transport)
     return -1;
 }
 
-static bool
-is_unfit(const struct way *way, int64_t now_ms)
-{
-    return way->is_unfit && now_ms < way->again_ms;
-}
-
 unsigned
 transport_choice_choose(const struct transport_choice *choice, unsigned open,
                         int64_t now_ms)
 {
     for (int i = 0; i < TRANSPORT_CHOICE_MAX; i++)
-        if ((open & rows[i].transport) && !is_unfit(&choice->ways[i], now_ms))
+        if ((open & rows[i].transport) && now_ms >= choice->ways[i].again_ms)
             return rows[i].transport;
     return 0;
 }
@@ -51,9 +45,8 @@ transport_choice_unfit(struct transport_choice *choice, unsigned transport,
     bool is_news = way && way->pause_ms == 0;
 
     /* Sets that connect at once find the same at once. */
-    if (!way || is_unfit(way, now_ms))
+    if (!way || now_ms < way->again_ms)
         return false;
-    way->is_unfit = true;
     way->pause_ms =
         way->pause_ms ? way->pause_ms * 2 : TRANSPORT_CHOICE_AGAIN_FIRST_MS;
     if (way->pause_ms > TRANSPORT_CHOICE_AGAIN_LAST_MS)
@@ -68,7 +61,7 @@ transport_choice_fit(struct transport_choice *choice, unsigned transport)
     int i = row_of(transport);
 
     if (i >= 0)
-        choice->ways[i] = (struct way){.is_unfit = false};
+        choice->ways[i] = (struct way){.again_ms = 0};
 }
 
 unsigned
@@ -95,7 +88,7 @@ void
 transport_choice_forget(struct transport_choice *choice)
 {
     for (int i = 0; i < TRANSPORT_CHOICE_MAX; i++)
-        choice->ways[i].is_unfit = false;
+        choice->ways[i].again_ms = 0;
 }
 
 const char *

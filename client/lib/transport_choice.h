@@ -30,8 +30,7 @@ enum { TRANSPORT_CHOICE_MAX = 4 };
 /* All zero: nothing is known. */
 struct transport_choice {
     struct way {
-        bool is_unfit;
-        int64_t again_ms; /* when it may be tried again */
+        int64_t again_ms; /* unfit until then */
         int64_t pause_ms; /* the last pause; 0: none yet */
     } ways[TRANSPORT_CHOICE_MAX];
 

@@ -160,34 +160,21 @@ ask_source(struct audit *a, const char *url)
     return !a->why.rc;
 }
 
-/* Fails if the mirror is not one of `url`. A repair removes resources that the
- * source lacks: so no other source may be asked, nor one of its sets. */
-static bool
-check_source(struct audit *a, const char *url)
-{
-    const char *source;
-
-    if (!mirror_db_source(a->mine.db, 1, &source))
-        return false;
-    if (source[0])
-        return !problem(
-            &a->why, STATUS_INVALID,
-            "the mirror is one of several sources, which are audited "
-            "together: give no URL");
-    if (!mirror_db_source(a->mine.db, 0, &source))
-        return false;
-    if (strcmp(source, url) != 0)
-        problem(&a->why, STATUS_INVALID,
-                "the mirror is of %.800s, not of %.800s", source, url);
-    return !a->why.rc;
-}
-
-/* Asks each source of the mirror. */
+/* Asks each source of the mirror. Fails if `url` (NULL: none was given) is not
+ * its only one: a repair removes resources that the source lacks, so no other
+ * source may be asked, nor one of its sets. */
 static bool
 ask_sources(struct audit *a, const char *url)
 {
     const char *source;
 
+    if (url && !mirror_db_source(a->mine.db, 1, &source))
+        return false;
+    if (url && source[0])
+        return !problem(
+            &a->why, STATUS_INVALID,
+            "the mirror is one of several sources, which are audited "
+            "together: give no URL");
     for (unsigned n = 0;; n++) {
         if (!mirror_db_source(a->mine.db, n, &source))
             return false;
@@ -197,8 +184,10 @@ ask_sources(struct audit *a, const char *url)
             return !problem(&a->why, STATUS_IO,
                             "the mirror was never filled; tidings sync "
                             "does that");
-        if (url)
-            return check_source(a, url) && ask_source(a, url);
+        if (url && strcmp(source, url) != 0)
+            return !problem(&a->why, STATUS_INVALID,
+                            "the mirror is of %.800s, not of %.800s", source,
+                            url);
         if (!ask_source(a, source))
             return false;
     }

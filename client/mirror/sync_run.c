@@ -267,12 +267,6 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     return !is_baseline || !c->file || take_file(f, c, id);
 }
 
-static bool
-reach_position(struct set_sync *f, const char *position)
-{
-    return !position || mirror_db_set_position(f->m->db, f->set, position);
-}
-
 /* Reports how many deletions are held back now, by the follower and by the
  * database: if the number is another one, or `is_again`. */
 static bool
@@ -351,7 +345,8 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
         (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
     f->is_comparison = false;
-    return reach_position(f, message->position) &&
+    return (!message->position ||
+            mirror_db_set_position(db, f->set, message->position)) &&
            end_reading(f, as_of_us, !end.is_held);
 }
 
@@ -385,7 +380,8 @@ apply_message(struct set_sync *f, const struct td_message *message)
             if (!is_good)
                 return false;
         }
-        return reach_position(f, message->position);
+        return !message->position ||
+               mirror_db_set_position(f->m->db, f->set, message->position);
     }
 }
 
@@ -852,27 +848,29 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
     MIRROR_REPORT(run->m, TD_SYNC_TROUBLE, .set = url, .why = text);
 }
 
-/* Reports sets of the mirror that the source no longer offers. Only a mirror of
- * one source knows, and only if the tour missed none. */
+/* Notes the source, for audits, and reports sets of the mirror that it no
+ * longer offers. Only a mirror of one source knows them, and only if the tour
+ * missed none. */
 static bool
-report_lost_sets(struct run *run)
+on_found(void *user)
 {
+    struct run *run = user;
     struct mirror *m = run->m;
     const char *url;
     char lost[3000];
     char text[3200];
     int64_t set = 0;
+    bool has_more;
 
-    if (!mirror_db_source(m->db, 1, &url))
+    if (!mirror_db_add_source(m->db, run->url) ||
+        !mirror_db_source(m->db, 1, &url))
         return false;
-    if (url[0] || run->tour->missed.map.n)
-        return true;
-    for (;;) {
+    has_more = !url[0] && !run->tour->missed.map.n;
+    while (has_more) {
         if (!mirror_db_next_set(m->db, set, &set, &url))
             return false;
-        if (!set)
-            return true;
-        if (text_set_has(&run->tour->urls, slice_of(url)))
+        has_more = set != 0;
+        if (!set || text_set_has(&run->tour->urls, slice_of(url)))
             continue;
         snprintf(lost, sizeof(lost), "%s", url);
         snprintf(text, sizeof(text),
@@ -881,17 +879,6 @@ report_lost_sets(struct run *run)
                  lost);
         MIRROR_REPORT(m, TD_SYNC_TROUBLE, .set = lost, .why = text);
     }
-}
-
-/* Notes the source, for audits. */
-static bool
-on_found(void *user)
-{
-    struct run *run = user;
-    struct mirror *m = run->m;
-
-    if (!mirror_db_add_source(m->db, run->url) || !report_lost_sets(run))
-        return false;
     if (m->work)
         file_sync_hold(m->work, true);
     return true;

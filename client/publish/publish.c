@@ -69,15 +69,6 @@ post_outcome(const struct fetch_answer *answer, struct td_receipt *receipt,
                : rc;
 }
 
-uint64_t
-post_fault(struct slice body)
-{
-    uint64_t entry = 0;
-    struct json_fields_member member = JSON_NUMBER("entry", &entry);
-
-    return !json_fields_read(body, &member, 1) && member.is_there ? entry : 0;
-}
-
 /* Longer than a broker takes to start again, or to release the key of a dead
  * connection (10 s); and less than it keeps a key (24 h). */
 #define RETRY_DEFAULT_MS 60000

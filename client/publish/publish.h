@@ -29,7 +29,3 @@ bool post_answer(struct slice body, struct json_fields_member *members,
  * the same post again, later; STATUS_MALFORMED: no receipt; else refused. */
 enum status post_outcome(const struct fetch_answer *answer,
                          struct td_receipt *receipt, struct problem *why);
-
-/* The number of the faulty entry in an application/problem+json, from 1; 0:
- * none. */
-uint64_t post_fault(struct slice body);

@@ -524,7 +524,6 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
                                      : MAX_DELETE_DEFAULT);
         rc = put_file(client, target, g.fd, g.size, receipt);
     }
-    if (g.fd >= 0)
-        close(g.fd);
+    file_close(&g.fd);
     return client_end(client, rc);
 }

@@ -162,12 +162,18 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
 /* Handles statuses that judge the post. The broker kept nothing of it, of an
  * earlier attempt neither: it would have repeated its first answer. */
 static void
-end_refused(struct td_publisher *p, unsigned status, uint64_t entry,
+end_refused(struct td_publisher *p, const struct fetch_answer *answer,
             struct problem *why)
 {
+    unsigned status = answer->status;
     bool is_content = status == 400 || status == 413 || status == 422;
-    bool is_large = status == 413 && entry == 0 && p->post.n > 1;
+    uint64_t entry = 0; /* the faulty one, from 1 */
+    struct json_fields_member member = JSON_NUMBER("entry", &entry);
+    bool is_large;
 
+    if (json_fields_read(buf_slice(&answer->body), &member, 1))
+        entry = 0;
+    is_large = status == 413 && entry == 0 && p->post.n > 1;
     if (is_large) /* for the broker: makes a smaller one */
         p->batch_changes = p->post.n / 2;
     if (is_large && !spool_unseal(p->spool, why)) {
@@ -208,8 +214,7 @@ on_end(struct fetch_answer *answer, const struct problem *result, void *user)
         if (!p->retired.is_over)
             go_on(p, p->options.linger_ms);
     } else if (rc == STATUS_REFUSED || rc == STATUS_GONE)
-        end_refused(p, answer->status, post_fault(buf_slice(&answer->body)),
-                    &why);
+        end_refused(p, answer, &why);
     else
         pause_for(p, &why, answer->retry_after_s);
 }

@@ -19,12 +19,6 @@ end_sets(struct source_sets *t, const struct problem *why)
     t->events.on_end(why, t->user);
 }
 
-static void
-end_memory(struct source_sets *t)
-{
-    end_sets(t, &(struct problem)PROBLEM_MEMORY);
-}
-
 /* Turns */
 
 static void
@@ -157,7 +151,7 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
         }
     }
     if (!is_good)
-        end_memory(t);
+        end_sets(t, &(struct problem)PROBLEM_MEMORY);
     else if (missed && is_new) /* once, until a look can read it */
         note_failure(t, offered->url, missed);
 }
@@ -227,7 +221,7 @@ look_for_sets(void *user)
         discovery_start(t->client, t->plan.url, 0,
                         t->has_looked ? &watch : NULL, on_set, on_looked, t);
     if (!t->discovery)
-        end_memory(t);
+        end_sets(t, &(struct problem)PROBLEM_MEMORY);
 }
 
 /* What is known */

@@ -88,12 +88,6 @@ end_step(struct survey *l, enum status rc)
     return false;
 }
 
-static bool
-fail_memory(struct survey *l)
-{
-    return !problem_memory(&l->why);
-}
-
 /* Runs a statement with its values. True: it has not failed. */
 #define RUN(l, ...) end_step((l), DB_DO(&(l)->db, NULL, &(l)->why, __VA_ARGS__))
 
@@ -335,7 +329,8 @@ write_fragment(struct survey *l, const struct document_entry *entry,
     bare.hash = change.hash;
     bare.length = change.length;
     buf_clear(&l->line);
-    return !fragment_write(&l->line, &bare, f, NULL) || fail_memory(l);
+    return !fragment_write(&l->line, &bare, f, NULL) ||
+           !problem_memory(&l->why);
 }
 
 bool
@@ -593,7 +588,7 @@ survey_changes(struct survey *l, uint64_t after, unsigned n_most,
     if (!is_good || !rc || rc == STATUS_STOPPED)
         return is_good;
     if (rc == STATUS_MEMORY)
-        return fail_memory(l);
+        return !problem_memory(&l->why);
     db_fail(&l->db, STATUS_IO, &l->why, "the file is damaged");
     return false;
 }

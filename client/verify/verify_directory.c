@@ -157,13 +157,6 @@ may_be_list(const char *name)
            slice_ends(slice_of(name), ".xml.gz");
 }
 
-/* Runs the loop; STATUS_STOPPED: td_stop was called. */
-static enum status
-go_on(struct verify *v)
-{
-    return client_end_turn(v->client, handle_loop_service(v->client->loop));
-}
-
 /* Symbolic links below `dir` are not followed: they might lead anywhere. */
 static enum status
 look_for(struct verify *v, struct files *files, const char *dir)
@@ -193,7 +186,8 @@ look_for(struct verify *v, struct files *files, const char *dir)
             errno = at->fts_errno;
             rc = cannot_read(v, at->fts_path);
         } else if (at->fts_info == FTS_D) {
-            rc = go_on(v);
+            rc = client_end_turn(v->client,
+                                 handle_loop_service(v->client->loop));
         }
     }
     if (!rc && errno)
@@ -317,7 +311,8 @@ check_all(struct verify *v, const struct files *files)
         struct problem why = {.text = ""};
         size_t last = i;
 
-        rc = go_on(v);
+        /* td_stop may have been called. */
+        rc = client_end_turn(v->client, handle_loop_service(v->client->loop));
         if (rc)
             break;
         if (f->damage) {

@@ -413,25 +413,20 @@ walk_index(struct walk *w)
 }
 
 static void
-copy_once(struct walk *w, char **to, const char *url)
-{
-    if (!*to)
-        *to = strdup(url);
-    w->has_failed |= !*to;
-}
-
-static void
 on_offer(const struct td_offer *offer, void *user)
 {
     struct walk *w = user;
 
     for (size_t i = 0; i < offer->n_items; i++) {
         const struct td_item *item = &offer->items[i];
+        char **to = !strcmp(item->rel, "changelist")           ? &w->index
+                    : !strcmp(item->rel, "changelist-archive") ? &w->archive
+                                                               : NULL;
 
-        if (!strcmp(item->rel, "changelist"))
-            copy_once(w, &w->index, item->href);
-        else if (!strcmp(item->rel, "changelist-archive"))
-            copy_once(w, &w->archive, item->href);
+        if (!to || *to)
+            continue; /* the first one counts */
+        *to = strdup(item->href);
+        w->has_failed |= !*to;
     }
 }
 

@@ -228,8 +228,7 @@ td_callback_close(struct td_callback *callback)
     callback_connections_close(callback);
     descriptor_free(callback->descriptor);
     timer_free(callback->pause);
-    if (callback->fd >= 0)
-        close(callback->fd);
+    file_close(&callback->fd);
     free(callback);
 }
 
