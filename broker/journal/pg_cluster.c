@@ -28,14 +28,19 @@ connect_for(struct pg_connection *c, const struct pg_options *options,
     return pg_connect(c, why);
 }
 
-/* Runs statements in a connection of their own. */
+#define NO_CLUSTER "this database has no cluster"
+
+/* Runs statements in a connection of their own. STATUS_NOT_FOUND: they need a
+ * cluster, which the database has not. */
 static enum status
-run_alone(const struct pg_options *options,
+run_alone(const struct pg_options *options, bool need_cluster,
           const struct pg_statement *statements, size_t n, struct problem *why)
 {
     struct pg_connection c;
     enum status rc = connect_for(&c, options, why);
 
+    if (!rc && need_cluster && !c.has_cluster)
+        rc = problem(why, STATUS_NOT_FOUND, NO_CLUSTER);
     if (!rc)
         rc = pg_run(&c, statements, n, why);
     pg_close(&c);
@@ -71,7 +76,7 @@ pg_cluster_begin(const struct pg_options *options, const char *public_url,
         {"COMMIT"},
     };
 
-    return run_alone(options, statements, 7, why);
+    return run_alone(options, false, statements, 7, why);
 }
 
 /* Waits until PostgreSQL lists no session of that broker ("": of any), but not
@@ -172,7 +177,7 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
     enum status rc = connect_for(&r.c, options, why);
 
     if (!rc && !r.c.has_cluster)
-        rc = problem(why, STATUS_NOT_FOUND, "this database has no cluster");
+        rc = problem(why, STATUS_NOT_FOUND, NO_CLUSTER);
     if (!rc)
         rc = await_sessions(&r.c, "", why);
     if (!rc)
@@ -247,7 +252,7 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
          .each = on_brokers, .user = &look},
     };
 
-    return run_alone(options, statements, 2, why);
+    return run_alone(options, true, statements, 2, why);
 }
 
 struct pg_server *
@@ -302,7 +307,7 @@ pg_cluster_check(const struct pg_options *options,
         {"SELECT 1::bigint, chain FROM tidings_records WHERE n = $1",
          DB_VALUES(place->n), .into = DB_INTO(&is_there, &chain)},
     };
-    enum status rc = run_alone(options, statements, 2, why);
+    enum status rc = run_alone(options, true, statements, 2, why);
 
     if (rc || (is_there && digest_is_equal(&chain, &place->chain)))
         return rc;

@@ -331,6 +331,8 @@ def test_a_cluster_needs_libpq(run, tmp_path):
 def test_a_broker_that_does_not_belong_is_refused(cluster):
     text = cluster.refused(*cluster.options("a"))
     assert "this database has no cluster" in text
+    asked = ("cluster", "status", "--cluster", cluster.address)
+    assert "this database has no cluster" in cluster.run("tidingsd", *asked, status=1).errors()
     cluster.init(cluster.path / "a" / "data")
     cluster.start("a")
     text = cluster.refused(*cluster.options("a"), status=1)
