@@ -69,6 +69,20 @@ jose_string(const json_t *object, const char *name)
                                  : (struct slice){NULL, 0};
 }
 
+bool
+jose_lists(const json_t *list, const char *text)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(list, i, one)
+    {
+        if (json_is_string(one) && !strcmp(json_string_value(one), text))
+            return true;
+    }
+    return false;
+}
+
 void
 jose_base64url_write(char *to, struct slice bytes)
 {

@@ -24,6 +24,9 @@ MUST_CHECK enum status jose_object(json_t **object, struct slice text,
  * type. Lent by `object`. */
 struct slice jose_string(const json_t *object, const char *name);
 
+/* True if `list` is an array with that string. NULL is none. */
+bool jose_lists(const json_t *list, const char *text);
+
 /* True if `text` is base64url without padding, white space or stray bits; *size
  * bytes are then in `to`, which has `room`. Too small a room: false. */
 MUST_CHECK bool jose_base64url(void *to, size_t room, size_t *size,

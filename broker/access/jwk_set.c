@@ -62,24 +62,6 @@ algorithms_of(struct slice kty, struct slice name)
     return found;
 }
 
-/* True if the key is made for verifying, as far as it says. */
-static bool
-is_for_signatures(const json_t *jwk)
-{
-    const json_t *ops = json_object_get(jwk, "key_ops"), *op;
-    struct slice use = jose_string(jwk, "use");
-    size_t i;
-
-    if (json_object_get(jwk, "use") && !slice_is(use, "sig"))
-        return false;
-    json_array_foreach(ops, i, op)
-    {
-        if (json_is_string(op) && !strcmp(json_string_value(op), "verify"))
-            return true;
-    }
-    return !ops;
-}
-
 /* Each reads the members of its type. STATUS_OK with *key NULL: OpenSSL does
  * not take them. */
 
@@ -223,6 +205,7 @@ read_key(struct jwk_set *set, const json_t *jwk, bool is_public,
     struct slice kty = jose_string(jwk, "kty"), alg = jose_string(jwk, "alg");
     static const char *const secrets[] = {"d",  "p",  "q",  "dp",
                                           "dq", "qi", "oth"};
+    const json_t *ops = json_object_get(jwk, "key_ops");
     unsigned algs;
 
     if (!kty.data)
@@ -244,7 +227,10 @@ read_key(struct jwk_set *set, const json_t *jwk, bool is_public,
     algs = algorithms_of(kty, alg);
     if (slice_is(kty, "EC") && !slice_is(jose_string(jwk, "crv"), "P-256"))
         algs = 0;
-    if (!algs || !is_for_signatures(jwk))
+    /* The key is made for verifying, as far as it says. */
+    if (!algs || (ops && !jose_lists(ops, "verify")) ||
+        (json_object_get(jwk, "use") &&
+         !slice_is(jose_string(jwk, "use"), "sig")))
         return STATUS_OK;
     return make_key(&set->keys[set->n++], jwk, algs, why);
 }

@@ -110,22 +110,6 @@ check_times(struct jwt *jwt, const json_t *claims, int64_t now_us,
     return STATUS_OK;
 }
 
-static bool
-is_audience(const json_t *aud, const char *audience)
-{
-    const json_t *one;
-    size_t i;
-
-    if (json_is_string(aud))
-        return !strcmp(json_string_value(aud), audience);
-    json_array_foreach(aud, i, one)
-    {
-        if (json_is_string(one) && !strcmp(json_string_value(one), audience))
-            return true;
-    }
-    return false;
-}
-
 /* Writes the first bytes of a hash as hexadecimal digits, terminated. */
 static void
 add_hash(char *to, size_t n_bytes, struct slice text)
@@ -327,7 +311,8 @@ jwt_verify(struct jwt *jwt, struct slice text, const struct jwt_terms *terms,
         rc = problem_quoting(why, STATUS_REFUSED,
                              "it is of another issuer (\"iss\")",
                              jose_string(claims, "iss"));
-    if (!rc && !is_audience(json_object_get(claims, "aud"), terms->audience))
+    if (!rc && !slice_is(jose_string(claims, "aud"), terms->audience) &&
+        !jose_lists(json_object_get(claims, "aud"), terms->audience))
         rc = problem(why, STATUS_REFUSED,
                      "it is for another audience (\"aud\")");
     if (!rc)

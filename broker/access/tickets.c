@@ -43,7 +43,9 @@ tickets_new(const struct ticket_kind *kind, struct clients *clients)
 
     t->kind = kind;
     t->clients = clients;
-    clients_limit(clients, kind->kind, kind->each, kind->all);
+    clients_limit_all(clients, kind->kind, kind->all);
+    if (kind->each < clients_limit_of_each(clients, kind->kind))
+        clients_limit_each(clients, kind->kind, kind->each);
     pthread_mutex_init(&t->mutex, NULL);
     list_init(&t->all);
     return t;
@@ -123,10 +125,10 @@ take_place(struct tickets *t, struct ticket_entry *e, struct client *client,
 static struct ticket_entry *
 find_entry(struct tickets *t, const struct digest *digest)
 {
-    uint64_t hash = map_hash(&t->by_digest, digest_slice(digest));
     struct ticket_entry *e;
 
-    map_each_same (e, &t->by_digest, hash, find) {
+    map_each_same (e, &t->by_digest,
+                   map_hash(&t->by_digest, digest_slice(digest)), find) {
         if (!CRYPTO_memcmp(e->digest.bytes, digest->bytes, DIGEST_SIZE))
             return e;
     }

@@ -119,10 +119,9 @@ key_of(const struct token *token, enum token_key key)
 static struct token *
 find_token(struct tokens *t, enum token_key key, struct slice text)
 {
-    uint64_t hash = map_hash(&t->by[key], text);
     struct token *token, *newest = NULL;
 
-    map_each_same (token, &t->by[key], hash, find[key]) {
+    map_each_same (token, &t->by[key], map_hash(&t->by[key], text), find[key]) {
         if (slice_equal(text, key_of(token, key)) &&
             (!newest || token->row > newest->row))
             newest = token;
@@ -870,10 +869,9 @@ tokens_rotate(struct tokens *t, const struct authority *by, struct slice name,
     struct token *former;
     struct token_terms terms = {.ends_us = INT64_MAX};
     int64_t end_us = clock_now_us() + grace_us;
-    enum status rc;
+    enum status rc = begin_change(t, by, why);
 
     text[0] = '\0';
-    rc = begin_change(t, by, why);
     former = find_token(t, TOKEN_BY_NAME, name);
     if (rc) {
         ; /* nothing is known of the token */

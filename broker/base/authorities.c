@@ -1,6 +1,7 @@
 #include "broker/base/authorities.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <openssl/x509.h>
 
@@ -9,7 +10,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static STACK_OF(X509) * present; /* under the mutex, as the others */
 static unsigned char digest[CERTIFICATES_DIGEST_SIZE];
-static unsigned number;
+static atomic_uint number; /* changed under the mutex */
 
 bool
 authorities_replace(struct stack_st_X509 *all)
@@ -32,12 +33,7 @@ authorities_replace(struct stack_st_X509 *all)
 unsigned
 authorities_number(void)
 {
-    unsigned n;
-
-    pthread_mutex_lock(&mutex);
-    n = number;
-    pthread_mutex_unlock(&mutex);
-    return n;
+    return number;
 }
 
 void

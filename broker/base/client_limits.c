@@ -122,15 +122,6 @@ clients_limit_all(struct clients *c, enum client_kind kind, uint64_t most)
 }
 
 void
-clients_limit(struct clients *c, enum client_kind kind, uint64_t each,
-              uint64_t all)
-{
-    clients_limit_all(c, kind, all);
-    if (each < clients_limit_of_each(c, kind))
-        clients_limit_each(c, kind, each);
-}
-
-void
 clients_limit_rate(struct clients *c, enum client_rate rate, uint64_t a_second)
 {
     store_relaxed(&c->rates[rate], a_second);

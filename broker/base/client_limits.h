@@ -221,9 +221,6 @@ void clients_limit_each(struct clients *clients, enum client_kind kind,
 void clients_limit_all(struct clients *clients, enum client_kind kind,
                        uint64_t most);
 
-/* Both: a client may hold `each`, and no more than its share of `all`. */
-void clients_limit(struct clients *clients, enum client_kind kind,
-                   uint64_t each, uint64_t all);
 uint64_t clients_limit_of_each(const struct clients *clients,
                                enum client_kind kind);
 

@@ -66,11 +66,8 @@ may_speak(enum diag_level level, const char *part, const char *msg,
     while (p < places + PLACES_MAX - 1 && p->msg &&
            !(p->msg == msg && p->part == part && p->level == level))
         p++;
-    if (!p->msg) {
-        p->msg = msg;
-        p->part = part;
-        p->level = level;
-    }
+    if (!p->msg)
+        *p = (struct place){.msg = msg, .part = part, .level = level};
     if (p->n == 0 || now_us - p->minute_us >= MINUTE_US) {
         p->minute_us = now_us;
         p->n = 0;
@@ -113,7 +110,6 @@ write_line(enum diag_level level, const char *part, const char *msg,
     int saved = errno;
     struct log_line line;
     struct slice bytes;
-    ssize_t written;
 
     log_line_begin(&line, clock_now_us());
     log_line_text(&line, "level", slice_of(names[level]));
@@ -132,8 +128,7 @@ write_line(enum diag_level level, const char *part, const char *msg,
 
     /* One write, so that lines of several threads do not mix. A failure cannot
      * be reported anywhere. */
-    written = write(STDERR_FILENO, bytes.data, bytes.size);
-    (void)written;
+    (void)!write(STDERR_FILENO, bytes.data, bytes.size);
     metrics_add_label(METRIC_DIAGNOSTICS, level, 1);
     errno = saved;
 }

@@ -323,12 +323,6 @@ metrics_write(struct buf *to)
 
 /* The process */
 
-static int64_t
-us_of(struct timeval time)
-{
-    return (int64_t)time.tv_sec * 1000000 + time.tv_usec;
-}
-
 /* /proc/self/stat: "PID (NAME) S ...", the start in ticks since boot being the
  * 22nd word; the name may have blanks and parentheses in it. */
 static void
@@ -384,7 +378,8 @@ process_measure(void)
 
     if (!getrusage(RUSAGE_SELF, &usage))
         metrics_set(METRIC_PROCESS_CPU,
-                    us_of(usage.ru_utime) + us_of(usage.ru_stime));
+                    (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                        usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
     if (!getrlimit(RLIMIT_NOFILE, &files))
         metrics_set(METRIC_PROCESS_FDS_MAX, (int64_t)files.rlim_cur);
     measure_start();

@@ -305,11 +305,13 @@ end_exchange(struct call_connection *p, bool is_kept)
     leave(p, is_kept);
 }
 
-static void
+/* Returns false. */
+static bool
 fail(struct call_connection *p, enum call_failure failure, const char *why)
 {
     call_fail(p->call, failure, "%s", why);
     end_exchange(p, false);
+    return false;
 }
 
 /* Ends a call whose time is over; while the user has its piece, the user learns
@@ -488,11 +490,8 @@ begin_decoding(struct call_connection *p)
             is_one = !coding.data;
             coding = f.value;
         }
-    if (!is_one) {
-        call_fail(p->call, CALL_BROKEN, "it has several Content-Encodings");
-        end_exchange(p, false);
-        return false;
-    }
+    if (!is_one)
+        return fail(p, CALL_BROKEN, "it has several Content-Encodings");
     if (coding.size == 0 || slice_is_word(coding, "identity"))
         return true;
     if (slice_is_word(coding, "deflate"))
@@ -713,11 +712,7 @@ take_body(struct call_connection *p, struct slice bytes)
         rc = gunzip_feed(p->now.gunzip, buf_slice(coded), &why);
     if (!check_inflated(p, rc))
         return false;
-    if (p->body.failed) {
-        fail(p, CALL_MEMORY, NO_MEMORY);
-        return false;
-    }
-    return pass_on(p);
+    return p->body.failed ? fail(p, CALL_MEMORY, NO_MEMORY) : pass_on(p);
 }
 
 /* Returns false if the call has ended, or waits for the user. */

@@ -138,8 +138,7 @@ static const struct option rows[] = {
      "every Nth"},
     {"resource-list-entries", "N", COUNT(resource_list_entries, 1, 50000),
      "50000",
-     "resources in a Resource List, which has an index when there are "
-     "more"},
+     "resources in a Resource List, which has an index when there are more"},
 
     {"content", "none|fetch|inline",
      CHOICE(content, enum content_mode, CONTENT_NONE), "none",
@@ -219,9 +218,8 @@ static const struct option rows[] = {
      "what one client may have of the memory for posts and for answers, of the "
      "disk, of the filters, of the names of sets and of the subscriptions"},
     {"allow-origins", "ORIGIN,...", TEXT(allow_origins), NULL,
-     "pages of these origins may use the broker from a browser: "
-     "https://host, https://host:port; * lets all pages read what needs no "
-     "token",
+     "pages of these origins may use the broker from a browser: https://host, "
+     "https://host:port; * lets all pages read what needs no token",
      true},
     {"trusted-proxies", "CIDR,...", TEXT(trusted_proxies), NULL,
      "networks of proxies, and \"unix\" for those at --listen-unix: a request "

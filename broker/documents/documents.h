@@ -51,25 +51,13 @@ typedef void capability_fn(void *user, enum capability capability,
 void capabilitylist_each(struct set *set, const struct head *head,
                          capability_fn *fn, void *user);
 
-document_open_fn source_description_open;
-document_open_fn source_description_part_open;
-document_open_fn capabilitylist_open;
-document_open_fn changelist_current_open;
-document_open_fn changelist_latest_open;
-document_open_fn changelist_open;
-document_open_fn changelist_archive_open;
-document_open_fn changelist_archive_part_open;
-document_open_fn resourcelist_current_open;
-document_open_fn resourcelist_generation_open;
-document_open_fn dumps_current_open;
-document_open_fn dumps_generation_open;
-document_open_fn dumps_package_open;
-document_open_fn generation_archive_open;
-document_open_fn generation_archive_part_open;
-document_open_fn notifications_open;
-document_open_fn landing_open;
-document_open_fn robots_open;
-document_open_fn web_file_open;
+document_open_fn source_description_open, source_description_part_open,
+    capabilitylist_open, changelist_current_open, changelist_latest_open,
+    changelist_open, changelist_archive_open, changelist_archive_part_open,
+    resourcelist_current_open, resourcelist_generation_open, dumps_current_open,
+    dumps_generation_open, dumps_package_open, generation_archive_open,
+    generation_archive_part_open, notifications_open, landing_open, robots_open,
+    web_file_open;
 
 /* Appends the links of a topic's document to the value of the Link header, ", "
  * between them. */

@@ -251,12 +251,10 @@ add_member(struct json_page *p, struct slice name)
                           (slice_is(name, "type") || slice_is(name, "title") ||
                            slice_is(name, "status"));
 
-    if (slice_is(name, "rel"))
-        p->member = MEMBER_REL;
-    else if (slice_is(name, "href") && p->rel.size)
-        p->member = MEMBER_HREF;
-    else
-        p->member = is_hidden ? MEMBER_HIDDEN : MEMBER_SHOWN;
+    p->member = slice_is(name, "rel")                   ? MEMBER_REL
+                : slice_is(name, "href") && p->rel.size ? MEMBER_HREF
+                : is_hidden                             ? MEMBER_HIDDEN
+                                                        : MEMBER_SHOWN;
     if (p->member == MEMBER_REL || p->member == MEMBER_HIDDEN)
         return;
     buf_clear(&p->text);
@@ -325,13 +323,12 @@ html_json(struct buf *to, const struct html_head *head, struct slice json,
           bool is_problem)
 {
     struct json_page p = {.to = to, .is_problem = is_problem};
-    struct problem why = {""};
     enum status rc;
 
     buf_init(&p.rel, VALUE_MAX);
     buf_init(&p.text, VALUE_MAX);
     html_begin(to, head);
-    rc = json_parse_text(json, on_event, &p, &why);
+    rc = json_parse_text(json, on_event, &p, NULL);
     html_end(to, head);
     buf_fini(&p.rel);
     buf_fini(&p.text);

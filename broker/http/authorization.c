@@ -128,10 +128,9 @@ authorization_refuse(struct request *rq, const struct principal *principal,
         request_refuse(
             rq, 401,
             "this is for administrators, and an open broker has none: ask by "
-            "the socket in its data directory, as its user (curl "
-            "--unix-socket DIR/control.sock http://localhost/...), or make a "
-            "token, which closes it (tidingsd token add root --admin --data "
-            "DIR)");
+            "the socket in its data directory, as its user (curl --unix-socket "
+            "DIR/control.sock http://localhost/...), or make a token, which "
+            "closes it (tidingsd token add root --admin --data DIR)");
         return;
     }
     buf_init(&words, 256);

@@ -58,10 +58,9 @@ static bool
 is_binary_event(const struct request *rq, struct slice type)
 {
     struct slice name, value;
-    size_t at = 0;
 
     return !event_read_is_structured(type) &&
-           request_next_header(rq, EVENT_PREFIX, &at, &name, &value);
+           request_next_header(rq, EVENT_PREFIX, &(size_t){0}, &name, &value);
 }
 
 /* Decodes a field (CloudEvents, HTTP binding, section 3.1.3.2): a quoted

@@ -256,9 +256,8 @@ handle_command(const struct route_call *call)
     struct slice after = {NULL, 0}, callback = {NULL, 0}, delivery = {NULL, 0};
     enum status rc = new_request(&h, call, (enum command_kind)call->act,
                                  call->rq->query.size);
-    bool has_after;
+    bool has_after = request_parameter(call->rq, "after", &after);
 
-    has_after = request_parameter(call->rq, "after", &after);
     if (!rc && call->act == COMMAND_LIST) {
         if (has_after && !number_read(after, &h->command->id))
             rc = problem(call->why, STATUS_MALFORMED,

@@ -252,9 +252,8 @@ origins_preflight(struct request *rq, struct response *r,
         "%sAccept, Last-Event-ID, Range, If-Range, If-Match, "
         "If-None-Match, If-Modified-Since, If-Unmodified-Since",
         verdict == CORS_ALLOWED
-            ? "Authorization, Content-Type, Idempotency-Key, "
-              "traceparent, ce-specversion, ce-id, ce-source, ce-type, "
-              "ce-subject, ce-time, "
+            ? "Authorization, Content-Type, Idempotency-Key, traceparent, "
+              "ce-specversion, ce-id, ce-source, ce-type, ce-subject, ce-time, "
             : "");
     response_header(r, "Access-Control-Max-Age", PREFLIGHT_S);
 }

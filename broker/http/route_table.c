@@ -464,12 +464,10 @@ const struct route_refusal route_refusals[] = {
     {408, "a body",
      "less than `--min-rate` bytes a second came, over `--request-timeout`"},
     {410, "{set}",
-     "the set was removed; 404 without a token that has the right "
-     "`subscribe`"},
+     "the set was removed; 404 without a token that has the right `subscribe`"},
     {411, "a body", "this body has to announce its `Content-Length`"},
     {413, "a body",
-     "the body is larger than the table says, also when "
-     "inflated"},
+     "the body is larger than the table says, also when inflated"},
     {414, "any", "the target has more than 8,192 bytes"},
     {415, "a body",
      "another media type (`Accept`, or for PATCH `Accept-Patch`, names those "
@@ -477,16 +475,13 @@ const struct route_refusal route_refusals[] = {
      "Content-Encoding (`Accept-Encoding` names the coding)"},
     {417, "any", "an `Expect` other than `100-continue`"},
     {426, "any",
-     "a WebSocket of another version: `Sec-WebSocket-Version` "
-     "names 13"},
+     "a WebSocket of another version: `Sec-WebSocket-Version` names 13"},
     {429, "any",
      "the client has its share of streams, memory or other things "
      "(`--client-streams`, `--client-followed`, `--client-sets`, "
      "`--client-kept-bytes`, `--client-keys`, `--client-share`), or posts "
-     "faster than it may "
-     "(`--client-post-rate`, `--client-byte-rate`: `Retry-After` and "
-     "`RateLimit` "
-     "say when it may again)"},
+     "faster than it may (`--client-post-rate`, `--client-byte-rate`: "
+     "`Retry-After` and `RateLimit` say when it may again)"},
     {431, "any",
      "a field line of more than 8,192 bytes, more than 100 field "
      "lines, or a head of more than 16,384 bytes"},

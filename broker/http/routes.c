@@ -86,7 +86,6 @@ find_body(const struct route *route, struct request *rq)
 {
     const struct route_body *body = route->bodies;
     struct slice type = media_type_of(rq), name, value;
-    size_t at = 0;
 
     if (!body->types || (body->is_optional && !rq->has_body))
         return body;
@@ -102,8 +101,8 @@ find_body(const struct route *route, struct request *rq)
         if (is_read)
             return &body[i];
     }
-    return body->prefix &&
-                   request_next_header(rq, body->prefix, &at, &name, &value)
+    return body->prefix && request_next_header(rq, body->prefix, &(size_t){0},
+                                               &name, &value)
                ? body
                : NULL;
 }

@@ -35,35 +35,14 @@ struct route_call {
  * answers and counts. */
 typedef enum status handler_fn(const struct route_call *call);
 
-handler_fn handle_changes_post;
-handler_fn handle_multipart_post;
-handler_fn handle_memory_get;
-handler_fn handle_documents_get;
-handler_fn handle_resources_put;
-handler_fn handle_rotate_post;
-handler_fn handle_build_post;
-handler_fn handle_stream_get;
-handler_fn handle_many_get;
-handler_fn handle_many_post;
-handler_fn handle_health_get;
-handler_fn handle_ready_get;
-handler_fn handle_report_get;
-handler_fn handle_set_rate_get;
-handler_fn handle_sets_get;
-handler_fn handle_set_get;
-handler_fn handle_set_change;
-handler_fn handle_harvest_get;
-handler_fn handle_hub_form;
-handler_fn handle_hub_notification;
-handler_fn handle_hub_keys;
-handler_fn handle_command;
-handler_fn handle_session_delete;
-handler_fn handle_session_post;
-handler_fn handle_tickets_post;
-handler_fn handle_backup_get;
-handler_fn handle_backup_post;
-handler_fn handle_token;
-handler_fn handle_token_self;
+handler_fn handle_changes_post, handle_multipart_post, handle_memory_get,
+    handle_documents_get, handle_resources_put, handle_rotate_post,
+    handle_build_post, handle_stream_get, handle_many_get, handle_many_post,
+    handle_health_get, handle_ready_get, handle_report_get, handle_set_rate_get,
+    handle_sets_get, handle_set_get, handle_set_change, handle_harvest_get,
+    handle_hub_form, handle_hub_notification, handle_hub_keys, handle_command,
+    handle_session_delete, handle_session_post, handle_tickets_post,
+    handle_backup_get, handle_backup_post, handle_token, handle_token_self;
 
 /* What handle_report_get answers with. */
 enum report { REPORT_STATUS, REPORT_CONFIG, REPORT_METRICS, REPORT_BRIDGES };

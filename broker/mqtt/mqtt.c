@@ -474,34 +474,27 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
     pthread_mutex_init(&mqtt->lock, NULL);
     if (options->suspended)
         mqtt_suspend(mqtt, options->suspended);
-    atomic_init(&mqtt->is_woken, false);
-    atomic_init(&mqtt->is_stopping, false);
     mqtt->state.since_us = clock_now_us();
     mqtt->gone_us = clock_steady_us();
     mqtt->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    error = mqtt->wake_fd < 0 ? 0 : mosquitto_lib_init();
     if (mqtt->wake_fd < 0) {
         rc = problem_errno(why, "cannot make an eventfd for",
                            options->client_id);
-        goto fail;
-    }
-    error = mosquitto_lib_init();
-    if (error) {
+    } else if (error) {
         rc = problem(why, STATUS_IO, "libmosquitto does not start: %s",
                      mosquitto_strerror(error));
-        goto fail;
+    } else {
+        snprintf(name, sizeof(name), "mqtt-%s", options->direction);
+        *opened = mqtt; /* before the first call to the owner */
+        rc = thread_start(&mqtt->thread, name, run_client, mqtt, why);
+        if (rc)
+            mosquitto_lib_cleanup();
     }
-    snprintf(name, sizeof(name), "mqtt-%s", options->direction);
-    *opened = mqtt; /* before the first call to the owner */
-    rc = thread_start(&mqtt->thread, name, run_client, mqtt, why);
     if (rc) {
-        mosquitto_lib_cleanup();
-        goto fail;
+        *opened = NULL;
+        free_mqtt(mqtt);
     }
-    return STATUS_OK;
-
-fail:
-    *opened = NULL;
-    free_mqtt(mqtt);
     return rc;
 }
 

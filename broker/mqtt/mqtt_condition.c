@@ -266,12 +266,12 @@ mqtt_refused(struct mqtt *mqtt, int code, const char *text)
                  : code > 0 && code < (int)(sizeof(of_311) / sizeof(of_311[0]))
                      ? of_311[code]
                      : 0x80;
-    const char *help = "";
+    const char *help = reason == 0x84 && is_5 ? " (version = 3.1.1 may help)"
+                       : reason == 0x84       ? " (version = 5 may help)"
+                       : reason == 0x87
+                           ? " (user name and password may be wrong)"
+                           : "";
 
-    if (reason == 0x84)
-        help = is_5 ? " (version = 3.1.1 may help)" : " (version = 5 may help)";
-    else if (reason == 0x87)
-        help = " (user name and password may be wrong)";
     if (text && *text)
         mqtt_end(mqtt, "refused by the MQTT broker: %s%s: \"%s\"",
                  mqtt_reason(reason), help, problem_quote(slice_of(text)).text);
@@ -326,8 +326,7 @@ explain_cut(struct mqtt *mqtt)
         /* MQTT 3.1.1 gives no reason for a cut. */
         mqtt_end(mqtt,
                  "cut by the MQTT broker soon after each connection: probably "
-                 "the session was taken over by another client of that id "
-                 "(%s)",
+                 "the session was taken over by another client of that id (%s)",
                  mqtt->options.client_id);
     else if (mqtt->is_connected)
         mqtt_end(mqtt, "cut by the MQTT broker");

@@ -19,20 +19,18 @@
 
 /* The password */
 
-struct password {
-    char text[PASSWORD_MAX + 3]; /* terminated */
-};
+#define PASSWORD_SIZE (PASSWORD_MAX + 3)
 
 /* Reads the first line of the password's file anew for each connection, so a
  * new password needs no restart. */
 static enum status
-read_password(struct password *to, const char *path, struct problem *why)
+read_password(char to[PASSWORD_SIZE], const char *path, struct problem *why)
 {
     FILE *file = fopen(path, "re");
     enum status rc = STATUS_OK;
     size_t size;
 
-    to->text[0] = '\0';
+    to[0] = '\0';
     if (!file) {
         problem_errno(why, "cannot read the password file", path);
         return STATUS_INVALID;
@@ -40,12 +38,12 @@ read_password(struct password *to, const char *path, struct problem *why)
     /* Unbuffered, so no buffer keeps a second copy. */
     setvbuf(file, NULL, _IONBF, 0);
     errno = 0;
-    if (!fgets(to->text, sizeof(to->text), file) && ferror(file)) {
+    if (!fgets(to, PASSWORD_SIZE, file) && ferror(file)) {
         problem_errno(why, "cannot read the password file", path);
         rc = STATUS_INVALID;
     }
-    size = strcspn(to->text, "\r\n");
-    to->text[size] = '\0';
+    size = strcspn(to, "\r\n");
+    to[size] = '\0';
     if (!rc && size > PASSWORD_MAX)
         rc = problem(why, STATUS_INVALID, "%s: a password has at most %d bytes",
                      path, PASSWORD_MAX);
@@ -146,9 +144,8 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
                      c->host);
     else if (c->ca[0] && SSL_CTX_load_verify_file(ctx, c->ca) != 1)
         rc = problem(why, STATUS_INVALID,
-                     "cannot use the CA certificates %s: "
-                     "%s",
-                     c->ca, openssl_reason());
+                     "cannot use the CA certificates %s: %s", c->ca,
+                     openssl_reason());
     else if (!c->ca[0] && SSL_CTX_set_default_verify_paths(ctx) != 1)
         rc = problem(why, STATUS_INVALID,
                      "cannot use the system's CA certificates: %s",
@@ -168,13 +165,13 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
 enum status
 mqtt_check_files(const struct bridge_config *config, struct problem *why)
 {
-    struct password password;
+    char password[PASSWORD_SIZE];
     SSL_CTX *ctx = NULL;
     enum status rc = STATUS_OK;
 
     if (config->password_file[0]) {
-        rc = read_password(&password, config->password_file, why);
-        explicit_bzero(&password, sizeof(password));
+        rc = read_password(password, config->password_file, why);
+        explicit_bzero(password, sizeof(password));
     }
     if (!rc && config->is_tls)
         rc = make_tls(&ctx, config, why);
@@ -196,20 +193,20 @@ static enum status
 set_user(struct mosquitto *client, const struct bridge_config *c,
          struct problem *why)
 {
-    struct password password;
+    char password[PASSWORD_SIZE];
     bool has_password = c->password_file[0] != '\0';
     enum status rc = STATUS_OK;
 
     if (!c->user[0] && !has_password)
         return STATUS_OK;
     if (has_password)
-        rc = read_password(&password, c->password_file, why);
+        rc = read_password(password, c->password_file, why);
     if (!rc)
         rc = status_of(
             mosquitto_username_pw_set(client, c->user[0] ? c->user : NULL,
-                                      has_password ? password.text : NULL),
+                                      has_password ? password : NULL),
             "the MQTT broker's user cannot be set", why);
-    explicit_bzero(&password, sizeof(password));
+    explicit_bzero(password, sizeof(password));
     return rc;
 }
 

@@ -339,14 +339,11 @@ static enum status
 explain_refusal(int error, const char *what, const char *topic,
                 struct problem *why)
 {
-    enum status rc = STATUS_INVALID;
+    enum status rc = error == MOSQ_ERR_NOMEM             ? STATUS_MEMORY
+                     : error == MOSQ_ERR_NO_CONN         ? STATUS_AGAIN
+                     : error == MOSQ_ERR_OVERSIZE_PACKET ? STATUS_TOO_LARGE
+                                                         : STATUS_INVALID;
 
-    if (error == MOSQ_ERR_NOMEM)
-        rc = STATUS_MEMORY;
-    else if (error == MOSQ_ERR_NO_CONN)
-        rc = STATUS_AGAIN;
-    else if (error == MOSQ_ERR_OVERSIZE_PACKET)
-        rc = STATUS_TOO_LARGE;
     return problem(why, rc, "%s %s: %s", what,
                    problem_quote(slice_of(topic)).text,
                    mosquitto_strerror(error));
@@ -389,19 +386,20 @@ mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
                 message->properties[i].name, message->properties[i].value);
     }
     if (error) {
-        rc = error == MOSQ_ERR_NOMEM ? STATUS_MEMORY : STATUS_INVALID;
-        problem_set(why, "the properties of a message on %s cannot be sent",
-                    problem_quote(slice_of(message->topic)).text);
-        goto out;
+        rc = problem(why,
+                     error == MOSQ_ERR_NOMEM ? STATUS_MEMORY : STATUS_INVALID,
+                     "the properties of a message on %s cannot be sent",
+                     problem_quote(slice_of(message->topic)).text);
+    } else {
+        error = mosquitto_publish_v5(mqtt->client, mid, message->topic,
+                                     (int)message->payload.size,
+                                     message->payload.data, message->qos,
+                                     message->is_retained, properties);
+        mqtt->n_queued += !error;
+        if (error)
+            rc = explain_refusal(error, "cannot publish on", message->topic,
+                                 why);
     }
-    error = mosquitto_publish_v5(
-        mqtt->client, mid, message->topic, (int)message->payload.size,
-        message->payload.data, message->qos, message->is_retained, properties);
-    if (error)
-        rc = explain_refusal(error, "cannot publish on", message->topic, why);
-    else
-        mqtt->n_queued++;
-out:
     mosquitto_property_free_all(&properties);
     return rc;
 }

@@ -229,11 +229,10 @@ void
 ticket_drop(struct request *rq)
 {
     struct service *s = rq->service;
-    struct slot *slot = NULL;
+    struct slot *slot = &s->slots[rq->slot];
 
     if (!rq->slot)
         return;
-    slot = &s->slots[rq->slot];
     slot->request = NULL;
     slot->generation++; /* invalidates tickets of this use */
     slot->next_free = s->free_slot;

@@ -356,10 +356,10 @@ hub_db_is_begun(const struct hub_db *h)
            (!list_is_empty(&h->noted) && clock_steady_us() >= h->fold_at_us);
 }
 
-/* Makes rows of the oldest ranges that have none, if it is time: of `n` at
- * most. Returns the first note that has to stay; 0: all of them. */
+/* Makes rows of the oldest ranges that have none, if it is time: of FOLD_RANGES
+ * at most. Returns the first note that has to stay; 0: all of them. */
 static uint64_t
-fold_some(struct hub_db *h, size_t n)
+fold_some(struct hub_db *h)
 {
     struct hub_range *range;
 
@@ -371,7 +371,7 @@ fold_some(struct hub_db *h, size_t n)
     if (!first_to_fold(h))
         return 0;
     list_walk (range, &h->noted, noted) {
-        if (range->note > h->fold_to || h->n_folded == n)
+        if (range->note > h->fold_to || h->n_folded == FOLD_RANGES)
             return range->note;
         write_range(h, range->id, range->after, range->last);
         h->n_folded++;
@@ -384,7 +384,7 @@ fold_some(struct hub_db *h, size_t n)
 static void
 note_ranges(struct hub_db *h)
 {
-    uint64_t keep_from = fold_some(h, FOLD_RANGES);
+    uint64_t keep_from = fold_some(h);
     struct hub_range *range;
 
     buf_clear(&h->note);

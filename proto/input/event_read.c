@@ -709,7 +709,6 @@ event_feed(void *state, struct slice bytes, struct problem *why)
     struct event_read *e = state;
     const struct format *format = e->depth > 0 ? NULL : format_of_text(e);
     struct slice kept = bytes;
-    bool is_of_changes;
     enum status rc;
 
     if (e->depth > 0)
@@ -725,9 +724,7 @@ event_feed(void *state, struct slice bytes, struct problem *why)
     slice_skip(&bytes, kept.size);
     if (bytes.size == 0)
         return STATUS_OK;
-    is_of_changes =
-        is_json(media_type(e)) && has_member(buf_slice(&e->text), "loc");
-    if (!is_of_changes)
+    if (!is_json(media_type(e)) || !has_member(buf_slice(&e->text), "loc"))
         return problem(
             why, is_json(media_type(e)) ? STATUS_INVALID : STATUS_TOO_LARGE,
             "data: more than %d bytes", ENTRY_BYTES_MAX);
