@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/thread.h"
 #include "broker/base/metrics.h"
 #include "broker/log/kept_records.h"
@@ -756,7 +757,7 @@ pg_journal_close(struct journal *journal)
 
     pg_journal_stop(journal);
     pg_close(&j->turns);
-    kept_records_fini(&j->kept);
+    file_close(&j->kept.fd);
     close(j->wake_fd);
     free(j);
 }
@@ -820,7 +821,7 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     j->journal.ops = options->is_reader ? &reader_ops : &ops;
     j->keep_bytes = keep_bytes;
     j->trimmed = -1;
-    kept_records_init(&j->kept, dir);
+    j->kept = (struct kept_records){.dir = dir, .fd = -1};
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);
     atomic_init(&j->is_asked, false);

@@ -45,12 +45,6 @@ size_of_file(int fd)
 /* Writing */
 
 void
-kept_records_init(struct kept_records *k, const char *dir)
-{
-    *k = (struct kept_records){.dir = dir, .fd = -1};
-}
-
-void
 kept_records_add(struct kept_records *k, uint64_t n, struct slice record)
 {
     char latest[PATH_MAX], earlier[PATH_MAX];
@@ -97,12 +91,6 @@ kept_records_forget(const char *dir)
         snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
         unlink(path);
     }
-}
-
-void
-kept_records_fini(struct kept_records *k)
-{
-    file_close(&k->fd);
 }
 
 /* Reading */

@@ -28,17 +28,13 @@
 
 struct kept_records {
     const char *dir; /* the data directory, lent; NULL: keeps none */
-    int fd;          /* of the latest file; -1: not open yet */
-    uint64_t size;   /* of its whole entries */
+    int fd; /* of the latest file; -1: not open yet; the caller closes it */
+    uint64_t size; /* of its whole entries */
 };
-
-void kept_records_init(struct kept_records *k, const char *dir);
 
 /* Adds record number `n`, which the copy has committed. One thread, the owner
  * of the data directory. */
 void kept_records_add(struct kept_records *k, uint64_t n, struct slice record);
-
-void kept_records_fini(struct kept_records *k);
 
 /* Deletes the files of a directory whose records get other numbers. */
 void kept_records_forget(const char *dir);

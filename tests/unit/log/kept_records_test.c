@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "proto/buf.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -23,7 +24,7 @@ setup(void **state)
 
     assert_non_null(w);
     tempdir_open(&w->dir);
-    kept_records_init(&w->k, w->dir.path);
+    w->k = (struct kept_records){.dir = w->dir.path, .fd = -1};
     buf_init(&w->read, SIZE_MAX);
     *state = w;
     return 0;
@@ -34,7 +35,7 @@ teardown(void **state)
 {
     struct world *w = *state;
 
-    kept_records_fini(&w->k);
+    file_close(&w->k.fd);
     tempdir_close(&w->dir);
     buf_fini(&w->read);
     free(w);
@@ -95,7 +96,7 @@ TEST(cuts_off_what_a_crash_left_unfinished)
     int fd;
 
     kept_records_add(&w->k, 1, SLICE("one"));
-    kept_records_fini(&w->k);
+    file_close(&w->k.fd);
     fd = openat(w->dir.fd, KEPT_RECORDS_LATEST, O_WRONLY | O_APPEND);
     assert_int_equal(write(fd, "\0\0\0\0\0\0\0\2\0\0\0\7tw", 14), 14);
     close(fd);
