@@ -110,8 +110,8 @@ miss(struct backup *b, const char *path, const char *reason,
             is_odd(path) ? problem_quote(slice_of(path)).text : quoted, reason);
     b->job->n_missing++;
     b->job->on_missing(text.text, b->job->user);
-    return manifest_add_missing(&b->writer, is_odd(path) ? "a file" : path,
-                                reason, why);
+    return manifest_add_line(&b->writer, why, MANIFEST_MISSING "%s: %s\n",
+                             is_odd(path) ? "a file" : path, reason);
 }
 
 static enum status
@@ -372,7 +372,8 @@ on_set(const char *name, const char *epoch, uint64_t last, void *user,
     struct backup *b = user;
     struct contents_of contents = {b, name};
     char dir[PATH_MAX], folder[PATH_MAX], path[MANIFEST_PATH_MAX];
-    enum status rc = manifest_add_set(&b->writer, name, epoch, last, why);
+    enum status rc = manifest_add_line(
+        &b->writer, why, "# set %s %s-%" PRIu64 "\n", name, epoch, last);
 
     b->job->n_sets++;
     snprintf(folder, sizeof(folder), "%s/sets/%s/" LOG_CONTENT, b->job->data,

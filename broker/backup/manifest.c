@@ -3,9 +3,8 @@
 #include "broker/backup/copied_file.h"
 #include "proto/number.h"
 
-#define HEAD    "# tidings backup 1\n"
-#define MISSING "# missing "
-#define END     "# end "
+#define HEAD "# tidings backup 1\n"
+#define END  "# end "
 
 #define HEX_SIZE (2 * (size_t)DIGEST_SIZE)
 
@@ -30,9 +29,9 @@ write_end(char to[END_SIZE], const struct digest_check *digests)
 /* The longest line: a path, and a reason. */
 #define LINE_SIZE 8192
 
-static enum status __attribute__((format(printf, 3, 4)))
-add_line(struct manifest_writer *w, struct problem *why, const char *format,
-         ...)
+enum status
+manifest_add_line(struct manifest_writer *w, struct problem *why,
+                  const char *format, ...)
 {
     char line[LINE_SIZE];
     va_list values;
@@ -54,7 +53,7 @@ manifest_begin(struct manifest_writer *w, int dir_fd, struct problem *why)
                                   .digests = copied_file_digests()};
     rc = file_begin(&w->file, dir_fd, MANIFEST_NAME, why);
     if (!rc)
-        rc = add_line(w, why, HEAD);
+        rc = manifest_add_line(w, why, HEAD);
     if (rc)
         manifest_abandon(w);
     return rc;
@@ -67,22 +66,8 @@ manifest_add(struct manifest_writer *w, const struct manifest_file *file,
     char hex[HEX_SIZE + 1];
 
     *hex_write(hex, file->digest.bytes, DIGEST_SIZE) = '\0';
-    return add_line(w, why, "%s  " MANIFEST_FILE "\n", hex, file->folder,
-                    file->path);
-}
-
-enum status
-manifest_add_set(struct manifest_writer *w, const char *name, const char *epoch,
-                 uint64_t last, struct problem *why)
-{
-    return add_line(w, why, "# set %s %s-%" PRIu64 "\n", name, epoch, last);
-}
-
-enum status
-manifest_add_missing(struct manifest_writer *w, const char *path,
-                     const char *reason, struct problem *why)
-{
-    return add_line(w, why, MISSING "%s: %s\n", path, reason);
+    return manifest_add_line(w, why, "%s  " MANIFEST_FILE "\n", hex,
+                             file->folder, file->path);
 }
 
 enum status
@@ -249,9 +234,10 @@ manifest_read(const char *dir, const struct manifest_reader *reader,
     rewind(l.from);
     l.number = 0;
     while (!rc && !(rc = next_line(&l, why))) {
-        if (has_prefix(&l, MISSING) && reader->on_missing) {
+        if (has_prefix(&l, MANIFEST_MISSING) && reader->on_missing) {
             l.line[strcspn(l.line, "\n")] = '\0';
-            reader->on_missing(l.line + sizeof(MISSING) - 1, reader->user);
+            reader->on_missing(l.line + sizeof(MANIFEST_MISSING) - 1,
+                               reader->user);
         }
         if (l.line[0] != '#')
             rc = read_file_line(&l, &file, why);

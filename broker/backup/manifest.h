@@ -49,14 +49,13 @@ MUST_CHECK enum status manifest_add(struct manifest_writer *writer,
                                     const struct manifest_file *file,
                                     struct problem *why);
 
-/* A set and its last entry; a file that is not in the backup. */
-MUST_CHECK enum status manifest_add_set(struct manifest_writer *writer,
-                                        const char *name, const char *epoch,
-                                        uint64_t last, struct problem *why);
-MUST_CHECK enum status manifest_add_missing(struct manifest_writer *writer,
-                                            const char *path,
-                                            const char *reason,
-                                            struct problem *why);
+/* A comment, with its line end: the last entry of a set, or a file that is not
+ * in the backup. */
+#define MANIFEST_MISSING "# missing "
+MUST_CHECK enum status manifest_add_line(struct manifest_writer *writer,
+                                         struct problem *why,
+                                         const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Makes it the manifest of the directory, durably. The files are on the disk.
  * Ends the writer, also if it fails. */
