@@ -3,13 +3,6 @@
 #include "base/clock.h"
 
 void
-pending_keys_init(struct pending_keys *r)
-{
-    pthread_mutex_init(&r->mutex, NULL);
-    r->posts = (struct map){.n = 0};
-}
-
-void
 pending_keys_fini(struct pending_keys *r)
 {
     map_fini(&r->posts);

@@ -27,6 +27,7 @@
 /* Longer than a connected source is silent in the middle of a body. */
 #define PENDING_KEYS_SILENCE_US 10000000
 
+/* Zero, but for the mutex. */
 struct pending_keys {
     pthread_mutex_t mutex;
     struct map posts; /* by key; those of all sets */
@@ -44,7 +45,6 @@ struct pending_keys_post {
     _Atomic(int64_t) heard_us;
 };
 
-void pending_keys_init(struct pending_keys *r);
 void pending_keys_fini(struct pending_keys *r);
 
 /* false: another post of the same set with the same key of the same owner is at

@@ -1,13 +1,6 @@
 #include "broker/posts/posts.h"
 
 void
-parser_pool_init(struct parser_pool *pool)
-{
-    pthread_mutex_init(&pool->mutex, NULL);
-    pool->n = 0;
-}
-
-void
 parser_pool_fini(struct parser_pool *pool)
 {
     for (size_t i = 0; i < pool->n; i++)
@@ -51,9 +44,11 @@ parser_pool_give(struct parser_pool *pool, struct input_reader *reader)
 void
 posts_init(struct posts *p, struct registry *registry)
 {
-    *p = (struct posts){.registry = registry};
-    parser_pool_init(&p->parsers);
-    pending_keys_init(&p->keys);
+    *p = (struct posts){
+        .registry = registry,
+        .parsers.mutex = PTHREAD_MUTEX_INITIALIZER,
+        .keys.mutex = PTHREAD_MUTEX_INITIALIZER,
+    };
 }
 
 void

@@ -28,6 +28,7 @@ typedef enum status posts_check_fn(struct ingest *ingest, void *user,
  * once. */
 #define PARSER_POOL_MAX 64
 
+/* Zero, but for the mutex. */
 struct parser_pool {
     pthread_mutex_t mutex;
     struct input_reader *kept[PARSER_POOL_MAX];
@@ -48,7 +49,6 @@ struct posts {
 void posts_init(struct posts *posts, struct registry *registry);
 void posts_fini(struct posts *posts); /* after all posts; repeatable */
 
-void parser_pool_init(struct parser_pool *pool);
 void parser_pool_fini(struct parser_pool *pool);
 
 /* Returns a parser of that format, ready for a post, to be given back. Never

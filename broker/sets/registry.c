@@ -654,7 +654,7 @@ registry_open(struct registry **registry,
     atomic_init(&r->bridging, &r->first_bridging);
     pthread_rwlock_init(&r->lock, NULL);
     pthread_mutex_init(&r->settings_mutex, NULL);
-    upstreams_init(&r->upstreams);
+    pthread_mutex_init(&r->upstreams.mutex, NULL);
     limit_clients(&r->clients, config);
     filters_init(&r->filters, &r->clients);
     rc = log_open(&r->log, &log_options, why);

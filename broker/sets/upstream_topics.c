@@ -12,13 +12,6 @@ struct upstream {
 };
 
 void
-upstreams_init(struct upstreams *u)
-{
-    pthread_mutex_init(&u->mutex, NULL);
-    u->topics = (struct map){.n = 0};
-}
-
-void
 upstreams_fini(struct upstreams *u)
 {
     map_fini(&u->topics);

@@ -22,6 +22,7 @@
 struct set;
 struct upstream; /* a claimed topic */
 
+/* Zero, but for the mutex. */
 struct upstreams {
     pthread_mutex_t mutex;
     struct map topics;
@@ -30,7 +31,6 @@ struct upstreams {
 /* "relay " and a name. */
 #define UPSTREAM_OWNER_MAX (SET_NAME_MAX + 8)
 
-void upstreams_init(struct upstreams *u);
 void upstreams_fini(struct upstreams *u); /* after all claims */
 
 /* Claims a topic, a valid URL, for `owner`: "set demo", "relay news".

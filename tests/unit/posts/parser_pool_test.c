@@ -22,9 +22,8 @@ TEST(keeps_readers_for_the_next_post)
     const struct format *xml = format_of(SLICE("application/xml"));
     struct input_reader *first, *second;
     unsigned n = 0, other = 0;
-    struct parser_pool kept;
+    struct parser_pool kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-    parser_pool_init(&kept);
     first = parser_pool_take(&kept, json, ignore, &n);
     assert_non_null(first);
     assert_int_not_equal(input_reader_feed(first, SLICE("{]"), NULL),
@@ -53,9 +52,8 @@ TEST(frees_readers_that_are_too_many)
     const struct format *json = format_of(SLICE("application/json"));
     struct input_reader *taken[READERS];
     unsigned n = 0;
-    struct parser_pool kept;
+    struct parser_pool kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-    parser_pool_init(&kept);
     for (int i = 0; i < READERS; i++) {
         taken[i] = parser_pool_take(&kept, json, ignore, &n);
         for (int k = 0; k < i; k++)

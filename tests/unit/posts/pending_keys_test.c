@@ -20,10 +20,9 @@ TEST(holds_one_post_of_a_set_and_key)
                              other_set = named("b", "k"),
                              other_owner = named("a", "k"),
                              shifted = named("ak", "");
-    struct pending_keys r;
+    struct pending_keys r = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
     other_owner.owner = SLICE("press");
-    pending_keys_init(&r);
     assert_true(pending_keys_begin(&r, &first));
     assert_true(pending_keys_begin(&r, &other_owner));
     assert_false(pending_keys_begin(&r, &again));
@@ -51,9 +50,8 @@ TEST(a_repeat_takes_over_from_a_silent_post)
 {
     struct pending_keys_post first = named("a", "k"), again = named("a", "k"),
                              third = named("a", "k");
-    struct pending_keys r;
+    struct pending_keys r = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-    pending_keys_init(&r);
     assert_true(pending_keys_begin(&r, &first));
     first.heard_us -= PENDING_KEYS_SILENCE_US;
     pending_keys_heard(&first);
@@ -103,7 +101,7 @@ TEST(holds_one_among_many_threads)
     struct race race = {.n_inside = 0};
     pthread_t threads[4];
 
-    pending_keys_init(&race.running);
+    pthread_mutex_init(&race.running.mutex, NULL);
     for (int i = 0; i < 4; i++)
         assert_int_equal(
             pthread_create(&threads[i], NULL, enter_and_leave, &race), 0);
@@ -140,12 +138,11 @@ pass_through(void *user)
  * that no thread looks at memory that another one changes.) */
 TEST(posts_of_different_sets_do_not_meet)
 {
-    struct pending_keys r;
+    struct pending_keys r = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct crowd crowds[] = {{&r, "a"}, {&r, "b"}, {&r, "c"}, {&r, "d"}};
     struct pending_keys_post post = named("a", "1");
     pthread_t threads[4];
 
-    pending_keys_init(&r);
     for (int i = 0; i < 4; i++)
         assert_int_equal(
             pthread_create(&threads[i], NULL, pass_through, &crowds[i]), 0);

@@ -38,10 +38,9 @@ find(struct upstreams *u, const char *url)
 /* W-026 */
 TEST(finds_a_topic_however_it_is_spelled)
 {
-    struct upstreams u;
+    struct upstreams u = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct upstream *c;
 
-    upstreams_init(&u);
     assert_null(find(&u, "http://a.example/"));
     c = claim(&u, "http://a.example/%7Etopic", "set one");
     assert_null(find(&u, "http://a.example/~topic"));
@@ -60,10 +59,9 @@ TEST(finds_a_topic_however_it_is_spelled)
 /* From the claim on, not only when it is settled. */
 TEST(gives_a_topic_to_one_owner)
 {
-    struct upstreams u;
+    struct upstreams u = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct upstream *c, *again;
 
-    upstreams_init(&u);
     c = claim(&u, "http://a.example/t", "set one");
     assert_taken(&u, "http://a.example:80/t", "set two",
                  "is the topic of set one already");
@@ -88,10 +86,9 @@ TEST(gives_a_topic_to_one_owner)
 TEST(holds_a_topic_for_every_set)
 {
     static struct upstream *claims[50000];
-    struct upstreams u;
+    struct upstreams u = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     char url[60], owner[60];
 
-    upstreams_init(&u);
     for (unsigned i = 0; i < 50000; i++) {
         snprintf(url, sizeof(url), "http://a.example/%u", i);
         snprintf(owner, sizeof(owner), "set %u", i);
