@@ -211,7 +211,7 @@ add_description(struct buf *to, struct set *set, const struct head *head)
             atomic_load_explicit(&counts->files, memory_order_relaxed),
             atomic_load_explicit(&counts->bytes, memory_order_relaxed),
             atomic_load_explicit(&counts->missing, memory_order_relaxed));
-    settings_fini(&settings);
+    peers_unref(settings.peers);
     add_harvest(to, set);
     buf_add_format(to,
                    ",\"lists\":{\"open\":%" PRIu64 ",\"entries\":%" PRIu64
@@ -467,7 +467,7 @@ begin_change(struct deferral *d, struct problem *why)
         !settings_read(&settings, registry_config(d->http->registry), wish.body,
                        wish.mode == SET_CHANGE_MERGE, NULL) &&
         settings.peers;
-    settings_fini(&settings);
+    peers_unref(settings.peers);
     if (names_peers && answers_may_publish(d->http, why))
         return STATUS_FORBIDDEN;
     return set_change_settings(d->http->registry, &wish, on_changed, p, why);

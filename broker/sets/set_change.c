@@ -403,7 +403,7 @@ prepare_settings(struct post *post)
         rc = merge_change(c, &before, &post->why);
     if (!rc && exists && !c->may_discard)
         rc = check_discards(c, &head, &before, &post->why);
-    settings_fini(&before);
+    peers_unref(before.peers);
     if (!rc)
         rc = check_privacy(c, exists, &post->why);
     if (rc)

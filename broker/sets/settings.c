@@ -88,17 +88,10 @@ settings_start(struct settings *settings, const struct config *config)
 }
 
 void
-settings_fini(struct settings *settings)
-{
-    peers_unref(settings->peers);
-    settings->peers = NULL;
-}
-
-void
 settings_free(struct settings *settings)
 {
     if (settings)
-        settings_fini(settings);
+        peers_unref(settings->peers);
     free(settings);
 }
 

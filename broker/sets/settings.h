@@ -58,15 +58,13 @@ struct settings {
 /* Starts without any given setting. */
 void settings_start(struct settings *settings, const struct config *config);
 
-/* Releases the peers. */
-void settings_fini(struct settings *settings);
-
-/* The same for settings on the heap, and frees them. NULL is allowed. */
+/* For settings on the heap; releases the peers. NULL is allowed. */
 void settings_free(struct settings *settings);
 
 /* Reads the JSON object `text`; nothing but white space is one without members.
  * STATUS_MALFORMED: no JSON object. STATUS_INVALID: `why` names the member, and
- * suggests another. Always call settings_fini.
+ * suggests another. Always call peers_unref for the
+ * peers.
  *
  * `is_change`: the object is a JSON Merge Patch (RFC 7396): a null member is
  * named, and not given; and white space alone is malformed. */

@@ -139,13 +139,13 @@ TEST(a_change_is_merged)
         settings_merge(&merged, &settings, &change);
         buf_add(&merged, "", 1);
         assert_string_equal(merged.data, rows[i].after);
-        settings_fini(&change);
+        peers_unref(change.peers);
         buf_fini(&merged);
     }
-    settings_fini(&settings);
+    peers_unref(settings.peers);
     assert_int_equal(settings_read(&change, &config, SLICE(" "), true, &why),
                      STATUS_MALFORMED);
-    settings_fini(&change);
+    peers_unref(change.peers);
 }
 
 static void
@@ -155,7 +155,7 @@ assert_refused(const char *text, enum status rc, const char *part)
     struct problem why;
     enum status is = read_text(&settings, text, &why);
 
-    settings_fini(&settings);
+    peers_unref(settings.peers);
     if (is != rc || !strstr(why.text, part))
         fail_msg("%s comes to %d, \"%s\", not %d, \"%s\"", text, (int)is,
                  why.text, (int)rc, part);
@@ -278,7 +278,7 @@ TEST(reads_back_the_peers_of_a_set)
     buf_add(&b, "", 1);
     assert_non_null(strstr(b.data, given + 1));
     buf_fini(&b);
-    settings_fini(&settings);
+    peers_unref(settings.peers);
 
     /* As the issue spells it. */
     assert_int_equal(read_text(&settings,
@@ -287,10 +287,10 @@ TEST(reads_back_the_peers_of_a_set)
                      STATUS_OK);
     assert_written(&settings, false,
                    "{\"upstreamTopic\":\"http://a.example/\"}");
-    settings_fini(&settings);
+    peers_unref(settings.peers);
 
     assert_int_equal(read_text(&settings, "{\"hubs\":[]}", &why), STATUS_OK);
     assert_written(&settings, false, "{\"hubs\":[]}");
     assert_null(settings.peers);
-    settings_fini(&settings);
+    peers_unref(settings.peers);
 }
