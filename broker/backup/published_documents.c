@@ -152,7 +152,7 @@ take_head(const struct list_head *head, uint64_t fallback,
                                              .is_filed = true}};
     memcpy(list->epoch, covers->epoch, sizeof(list->epoch));
     if (covers->after == 0)
-        digest_start(&list->info.before, slice_of(list->epoch));
+        digest_sha256(&list->info.before, slice_of(list->epoch));
     return set_name_is_valid(set) &&
            slice_copy(list->set, sizeof(list->set), set) &&
            covers->last < INT64_MAX && number > 0 &&

@@ -53,7 +53,7 @@ set_key(struct inbox_message *h, const struct mqtt_received *message)
 
     if (bytes.size > (KEY_SIZE_MAX - before) / 2) {
         memcpy(h->key.text, CORRELATION, before);
-        digest_start(&digest, bytes);
+        digest_sha256(&digest, bytes);
         digest_write(at, &digest);
         h->key.size = before + DIGEST_TEXT_SIZE;
     } else if (bytes.size > 0) {

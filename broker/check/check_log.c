@@ -671,7 +671,7 @@ check_log(struct inspection *in, const struct inspected_set *set)
         claim_builds(&walk);
     }
     memcpy(walk.at.epoch, set->epoch, sizeof(walk.at.epoch));
-    digest_start(&start, slice_of(set->epoch));
+    digest_sha256(&start, slice_of(set->epoch));
     move_to(&walk, 0, set->created_us, &start);
     if (walk_lists(&walk, &why))
         find_damage(&walk, why.text);

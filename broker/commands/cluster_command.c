@@ -154,7 +154,7 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
      * sets; all zero if there were none ever. */
     *place = is_copy ? copy->place : (struct journal_place){.n = 0};
     if (!is_copy && copy->heads.size > 0)
-        digest_start(&place->chain, buf_slice(&copy->heads));
+        digest_sha256(&place->chain, buf_slice(&copy->heads));
     was_begun = !memcmp(&copy->place, place, sizeof(*place));
     if (is_copy && !journal_place_is_set(&copy->place))
         return problem(why, STATUS_CONFLICT, "%s is no copy of a cluster",

@@ -17,7 +17,7 @@ document_of_text(struct document *document, struct buf *text, enum status rc,
     struct digest tag;
 
     if (!rc) {
-        digest_start(&tag, buf_slice(text));
+        digest_sha256(&tag, buf_slice(text));
         *document = (struct document){
             .body = body_of_buf(text),
             .tag = tag,

@@ -92,7 +92,7 @@ open_file(const struct document_wish *wish, uint64_t number,
                      "%s %s %" PRIu64 " %" PRIu64 " %jd %jd", wish->head.epoch,
                      links_kinds[wish->kind].folder, number, part,
                      (intmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec);
-        digest_start(&document->tag, (struct slice){text, (size_t)n});
+        digest_sha256(&document->tag, (struct slice){text, (size_t)n});
         return STATUS_OK;
     }
     rc = zfile_look(fd, &zfile, NULL, why);
@@ -693,7 +693,7 @@ open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
         document->gzip->free(document->gzip);
     document->gzip = NULL;
     document->may_be_packed = false;
-    digest_start(
+    digest_sha256(
         &tag, (struct slice){(const char *)document->tag.bytes, DIGEST_SIZE});
     digest_add(&tag, SLICE(TIDINGS_VERSION " plain 0"));
     digest_add(&tag, SLICE(""));

@@ -196,7 +196,7 @@ open_listing(const struct listing_wish *wish, struct document *document,
         .body = &l->pieces.body,
         .modified_us = DATETIME_NONE,
     };
-    digest_start(&document->tag, buf_slice(&l->pieces.text));
+    digest_sha256(&document->tag, buf_slice(&l->pieces.text));
     add_history(&document->tag, &d->head, "%s %s %" PRIu64 "-%" PRIu64,
                 TIDINGS_VERSION, d->head.epoch, l->next, l->last);
     return STATUS_OK;
@@ -349,7 +349,7 @@ changelist_archive_open(const struct document_wish *wish,
         rc = problem(why, STATUS_IO, "the lists cannot be read");
     /* The last part counts if it still grows. So the tag of an index is the one
      * that former versions gave it. */
-    digest_start(&tag, (struct slice){text.data, header});
+    digest_sha256(&tag, (struct slice){text.data, header});
     if ((head->list - 1) % parts.size != 0)
         digest_add(&tag, slice_from(buf_slice(&text), last_part));
     add_history(&tag, head, "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,

@@ -163,7 +163,7 @@ open_sets(const struct document_wish *wish, uint64_t from, uint64_t upto,
     }
     write_head(text, DOCUMENT_URLSET, wish, index);
     header = text->size;
-    digest_start(&d->proof, buf_slice(text));
+    digest_sha256(&d->proof, buf_slice(text));
     d->tag = d->proof;
     for (size_t i = 0; i < d->picked.n; i++) { /* written once, to measure */
         d->left += add_entry(d, d->picked.sets[i], &d->tag).size;

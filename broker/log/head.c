@@ -10,7 +10,7 @@ head_start(struct head *head, const char *epoch, int64_t created_us)
     head->exists = true;
     head->created_us = head->last_us = head->list_from_us = created_us;
     head_number_lists(head, 1);
-    digest_start(&head->digest, slice_of(head->epoch));
+    digest_sha256(&head->digest, slice_of(head->epoch));
     head->list_before = head->digest;
 }
 

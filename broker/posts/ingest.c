@@ -116,7 +116,7 @@ on_event(const struct digest *key, void *user, struct problem *why)
         post->n_events++;
     }
     post->events[post->n_events - 1] = (struct post_event){.key = *key};
-    digest_start(&post->events[post->n_events - 1].entries, SLICE(""));
+    digest_sha256(&post->events[post->n_events - 1].entries, SLICE(""));
     return STATUS_OK;
 }
 
@@ -359,7 +359,7 @@ ingest_take_message(struct ingest *in, const char *owner)
             client_of_owner(&in->posts->registry->clients, slice_of(owner));
     if (registry_find(in->posts->registry, in->set_name, &head))
         memcpy(in->target_epoch, head.epoch, sizeof(in->target_epoch));
-    digest_start(&in->post.entries, SLICE(""));
+    digest_sha256(&in->post.entries, SLICE(""));
 }
 
 /* Gives the post the key `key`, unless another post has it. */
@@ -388,7 +388,7 @@ ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
     if (key->size == 0)
         return STATUS_OK;
     in->key = *key;
-    digest_start(&in->post.entries, SLICE(""));
+    digest_sha256(&in->post.entries, SLICE(""));
     return take_key(in, why);
 }
 

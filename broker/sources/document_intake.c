@@ -172,7 +172,7 @@ read_document(struct job *job)
     char digest[DIGEST_TEXT_SIZE];
     enum status rc;
 
-    digest_start(&in->digest, in->body);
+    digest_sha256(&in->digest, in->body);
     /* The same document may just have come the other way: a Source may post it
      * with a key of its own, and also ping; the fetched document then has
      * another key. (source->taken changes only when the intake at work ends,

@@ -214,7 +214,7 @@ file_key(char key[FILE_KEY_SIZE], FILE *f, const char *type, struct slice text)
 
     if (f == stdin || fstat(fileno(f), &st) || !S_ISREG(st.st_mode))
         return NULL;
-    digest_start(&digest, slice_of(type));
+    digest_sha256(&digest, slice_of(type));
     digest_add(&digest, text);
     digest_write(key, &digest);
     key[DIGEST_TEXT_SIZE] = '\0';

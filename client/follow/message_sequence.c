@@ -33,7 +33,7 @@ know_start(struct message_sequence *order)
 {
     if (order->at.seq || !order->at.epoch[0])
         return;
-    digest_start(&order->digest, slice_of(order->at.epoch));
+    digest_sha256(&order->digest, slice_of(order->at.epoch));
     order->has_digest = true;
 }
 

@@ -162,8 +162,8 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
     if (reply->status)
         return;
     reply->status = 202;
-    digest_start(&new.id, id);
-    digest_start(&new.body, buf_slice(&arrival->body));
+    digest_sha256(&new.id, id);
+    digest_sha256(&new.body, buf_slice(&arrival->body));
     if (is_known(d, &new, key)) {
         d->counts.repeated++;
         return;

@@ -396,7 +396,7 @@ check_digest(struct list_proof *p)
     if (after == 0 && head->prev[0])
         return problem(p->why, STATUS_MALFORMED,
                        "it has a link prev, but begins with the first entry");
-    digest_start(&start, slice_of(head->covers.epoch));
+    digest_sha256(&start, slice_of(head->covers.epoch));
     if (chain->epoch[0])
         start = chain->digest;
     else if (after > 0)

@@ -35,12 +35,6 @@ digest_sha256(struct digest *d, struct slice text)
            d->bytes);
 }
 
-void
-digest_start(struct digest *d, struct slice epoch)
-{
-    digest_sha256(d, epoch);
-}
-
 /* Most bytes that digest_add hashes in one piece: entries are shorter, but for
  * odd ones. */
 #define PIECE_SIZE 1024

@@ -22,11 +22,9 @@ digest_is_equal(const struct digest *a, const struct digest *b)
     return !memcmp(a->bytes, b->bytes, DIGEST_SIZE);
 }
 
-/* SHA-256 of the bytes of `text`. Any thread. */
+/* SHA-256 of the bytes of `text`. The digest of a log that has no entries is
+ * that of its epoch's text. Any thread. */
 void digest_sha256(struct digest *d, struct slice text);
-
-/* The digest of a log that has no entries: SHA-256 of its epoch's text. */
-void digest_start(struct digest *d, struct slice epoch);
 
 /* d(n) = SHA-256(d(n-1) || fragment n), in place. Any thread. */
 void digest_add(struct digest *d, struct slice fragment);

@@ -167,7 +167,7 @@ main(int argc, char **argv)
     snprintf(path, sizeof(path), "%s/" RESOURCES_FILE, dir);
     if (n_resources == 0 || !access(path, F_OK))
         bench_fail("bench_fold [RESOURCES [CHANGES [DIR]]], and no %s", path);
-    digest_start(&b.digest, SLICE(EPOCH));
+    digest_sha256(&b.digest, SLICE(EPOCH));
     check(resources_open(&b.resources, dir, EPOCH, &why), &why);
     run(&b, "create", n_resources, 0);
     if (n_changes > 0)

@@ -40,7 +40,7 @@ history_init(struct history *h, const char *epoch)
 
     memset(h, 0, sizeof(*h));
     snprintf(h->epoch, sizeof(h->epoch), "%s", epoch);
-    digest_start(&h->digests[0], slice_of(h->epoch));
+    digest_sha256(&h->digests[0], slice_of(h->epoch));
     buf_init(&bytes, FRAGMENT_MAX);
     for (uint64_t seq = 1; seq <= HISTORY_MAX; seq++) {
         struct fragment f;

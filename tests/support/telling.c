@@ -47,7 +47,7 @@ telling_setup(void **state)
     w->random = 11;
     snprintf(w->arriving, sizeof(w->arriving), "%s/arriving", w->dir);
     assert_int_equal(arriving_clear(w->arriving, NULL), STATUS_OK);
-    digest_start(&digest, SLICE(TELLING_EPOCH));
+    digest_sha256(&digest, SLICE(TELLING_EPOCH));
     w->batch = batch_new(0, MODEL_TIME(0), &digest, NULL);
     assert_non_null(w->batch);
     telling_begin(w);

@@ -203,7 +203,7 @@ take(const char *type, const char *key, struct slice body, struct problem *why)
     struct digest digest;
 
     *why = (struct problem){""};
-    digest_start(&digest, body);
+    digest_sha256(&digest, body);
     if (text.size > 0) {
         text = slice_take(&owner, ' ');
         assert_int_equal(key_read(text, &read, NULL), STATUS_OK);

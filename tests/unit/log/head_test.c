@@ -30,7 +30,7 @@ TEST(begins_a_log_with_an_empty_list_number_one)
     struct head head = head_with(0);
     struct list_info info;
 
-    digest_start(&start, SLICE(EPOCH));
+    digest_sha256(&start, SLICE(EPOCH));
     assert_true(head.exists);
     assert_true(head_list_is_empty(&head));
     assert_string_equal(head.epoch, EPOCH);

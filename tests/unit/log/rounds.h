@@ -439,7 +439,7 @@ static inline void
 give_key(struct posted *p, const char *key)
 {
     p->post.key = slice_of(key);
-    digest_start(&p->post.entries, buf_slice(&p->post.bytes));
+    digest_sha256(&p->post.entries, buf_slice(&p->post.bytes));
 }
 
 static inline struct posted *

@@ -103,11 +103,11 @@ TEST(chains_digests)
     struct digest d;
     struct digest same;
 
-    digest_start(&d, (struct slice){NULL, 0});
+    digest_sha256(&d, (struct slice){NULL, 0});
     digest_write(text, &d);
     assert_memory_equal(text, "sha-256:" SHA256, DIGEST_TEXT_SIZE);
 
-    digest_start(&d, SLICE("0123456789abcdef"));
+    digest_sha256(&d, SLICE("0123456789abcdef"));
     digest_add(&d, SLICE("<url>"));
     digest_write(text, &d);
     assert_memory_equal(text,

@@ -64,7 +64,7 @@ folded_open(struct folded *w, size_t n_batches, unsigned n,
     uint64_t after = 0;
 
     w->n_batches = n_batches;
-    digest_start(&digest, SLICE(EPOCH));
+    digest_sha256(&digest, SLICE(EPOCH));
     for (size_t i = 0; i < n_batches; i++)
         w->batches[i] =
             model_batch(&after, &digest, &w->random,

@@ -172,7 +172,7 @@ TEST(begins_anew_when_the_log_is_another_one)
     folded_open(w, 6, 50, 20);
     folded_to_batch(w, 3);
     folded_reopen(w);
-    digest_start(&digest, SLICE(EPOCH));
+    digest_sha256(&digest, SLICE(EPOCH));
     for (size_t i = 0; i < w->n_batches; i++) {
         unsigned n = (unsigned)w->batches[i]->n_entries;
 

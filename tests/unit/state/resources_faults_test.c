@@ -78,7 +78,7 @@ TEST(is_as_of_the_last_commit_when_the_disk_fails)
     uint64_t after = 0, random = 5;
 
     model_init(&m);
-    digest_start(&digest, SLICE(EPOCH));
+    digest_sha256(&digest, SLICE(EPOCH));
     for (unsigned i = 0; i < 6; i++) {
         struct batch *b = model_batch(&after, &digest, &random, 100, 60);
 
@@ -126,7 +126,7 @@ TEST(gives_up_a_commit_when_the_process_ends)
     uint64_t after = 0, random = 5;
 
     model_init(&m);
-    digest_start(&digest, SLICE(EPOCH));
+    digest_sha256(&digest, SLICE(EPOCH));
     first = model_batch(&after, &digest, &random, 1000, 600);
     second = model_batch(&after, &digest, &random, 1000, 600);
     fold_db_heed(fold_db_of(r), &is_ending);

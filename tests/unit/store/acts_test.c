@@ -123,8 +123,8 @@ key(const char *name)
 {
     struct act act = {.kind = ACT_KEY, .set_id = A, .key = {.last = 9}};
 
-    digest_start(&act.key.id, slice_of(name));
-    digest_start(&act.key.entries, SLICE("entries"));
+    digest_sha256(&act.key.id, slice_of(name));
+    digest_sha256(&act.key.entries, SLICE("entries"));
     return act;
 }
 

@@ -27,7 +27,7 @@ key_of(unsigned n)
 {
     struct act_key key = {.first = n, .last = 2 * n, .last_us = POSTS_TIME(n)};
 
-    digest_start(&key.id, (struct slice){(const char *)&n, sizeof(n)});
+    digest_sha256(&key.id, (struct slice){(const char *)&n, sizeof(n)});
     key.entries = key.id;
     digest_add(&key.entries, SLICE("entries"));
     return key;
