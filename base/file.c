@@ -372,21 +372,24 @@ file_lock(const char *dir, int *lock, struct problem *why)
 }
 
 enum status
+file_open_folder(int above_fd, const char *path, int *fd, struct problem *why)
+{
+    *fd = openat(above_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd < 0 ? problem_errno(why, "cannot open", path) : STATUS_OK;
+}
+
+enum status
 file_share_folder(const char *path, int *fd, struct problem *why)
 {
-    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*fd < 0)
-        return problem_errno(why, "cannot open", path);
-    while (flock(*fd, LOCK_SH)) {
-        enum status rc;
+    enum status rc = file_open_folder(AT_FDCWD, path, fd, why);
 
+    while (!rc && flock(*fd, LOCK_SH)) {
         if (errno == EINTR)
             continue;
         rc = problem_errno(why, "cannot lock", path);
         file_close(fd);
-        return rc;
     }
-    return STATUS_OK;
+    return rc;
 }
 
 bool

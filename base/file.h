@@ -43,6 +43,10 @@ MUST_CHECK enum status file_lock(const char *dir, int *lock,
 MUST_CHECK enum status file_share_lock(const char *dir, int *lock,
                                        struct problem *why);
 
+/* Opens a folder; *fd is -1 if that fails. */
+MUST_CHECK enum status file_open_folder(int above_fd, const char *path, int *fd,
+                                        struct problem *why);
+
 /* Opens a folder and shares it, until *fd is closed: waits for the process that
  * has it alone (file_have_alone). */
 MUST_CHECK enum status file_share_folder(const char *path, int *fd,

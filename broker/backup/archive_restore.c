@@ -307,11 +307,8 @@ write_closed(struct archive *a, const struct found *f,
     begin_entries(&entries, &f->list, text->fragments);
     if (!rc)
         rc = file_make_dirs(path, why);
-    if (!rc) {
-        file.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (file.dir_fd < 0)
-            rc = problem_errno(why, "cannot open", path);
-    }
+    if (!rc)
+        rc = file_open_folder(AT_FDCWD, path, &file.dir_fd, why);
     if (!rc)
         rc = list_file_write(&file, text->header, next_batch, &entries, why);
     if (!rc) {

@@ -527,10 +527,7 @@ open_dir(struct backup *b, struct problem *why)
         rc = look_at_names(b, why);
     if (!rc)
         rc = file_lock(dir, &b->lock, why);
-    if (rc)
-        return rc;
-    b->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return b->dir_fd < 0 ? problem_errno(why, "cannot open", dir) : STATUS_OK;
+    return rc ? rc : file_open_folder(AT_FDCWD, dir, &b->dir_fd, why);
 }
 
 /* With the lock: another backup may have ended meanwhile, so it reads the

@@ -168,19 +168,16 @@ backup_offer_open(struct backup_offer **offer, const char *data,
                   struct problem *why)
 {
     struct backup_offer *o = memory_new(1, sizeof(*o));
-    enum status rc;
+    enum status rc = file_open_folder(AT_FDCWD, data, &o->data_fd, why);
 
     *offer = NULL;
     pthread_mutex_init(&o->mutex, NULL);
     snprintf(o->data, sizeof(o->data), "%s", data);
     tar_list_init(&o->list, o->dir);
-    o->data_fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (o->data_fd < 0)
-        rc = problem_errno(why, "cannot open", data);
-    else if ((size_t)snprintf(o->dir, sizeof(o->dir), "%s/" OFFER_FOLDER,
-                              data) >= sizeof(o->dir))
+    if (!rc && (size_t)snprintf(o->dir, sizeof(o->dir), "%s/" OFFER_FOLDER,
+                                data) >= sizeof(o->dir))
         rc = problem(why, STATUS_INVALID, "%s is too long a name", data);
-    else
+    if (!rc)
         rc = file_clear(o->data_fd, OFFER_FOLDER, NULL, why);
     if (rc)
         backup_offer_close(o);

@@ -38,11 +38,10 @@ new_data_begin(struct new_data *data, const char *path, struct problem *why)
     closedir(dir);
     if (!rc)
         rc = file_lock(path, &data->lock, why);
+    if (!rc)
+        rc = file_open_folder(AT_FDCWD, path, &data->fd, why);
     if (rc)
         return rc;
-    data->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (data->fd < 0)
-        return problem_errno(why, "cannot open", path);
     /* Its mode decides those of the files in it (sets/data_directory.h). */
     if (fchmod(data->fd, S_IRWXU))
         return problem_errno(why, "cannot set the mode of", path);

@@ -16,7 +16,7 @@ struct new_data {
 };
 
 /* Makes and locks the directory. STATUS_INVALID: it is not empty. After a
- * failure call new_data_undo. */
+ * failure call new_data_close. */
 MUST_CHECK enum status new_data_begin(struct new_data *data, const char *path,
                                       struct problem *why);
 

@@ -126,14 +126,6 @@ move_copy(int from, int to, struct problem *why)
 }
 
 static enum status
-open_folder(const struct rejoin *r, const char *name, int *fd,
-            struct problem *why)
-{
-    *fd = openat(r->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd < 0 ? problem_errno(why, "cannot open", name) : STATUS_OK;
-}
-
-static enum status
 replace(struct rejoin *r, struct problem *why)
 {
     int from = -1, to = -1;
@@ -143,7 +135,7 @@ replace(struct rejoin *r, struct problem *why)
     if (!has(r, REJOIN_OLD)) {
         if (mkdirat(r->fd, OLD_BEGUN, S_IRWXU) && errno != EEXIST)
             return problem_errno(why, "cannot create", OLD_BEGUN);
-        rc = open_folder(r, OLD_BEGUN, &to, why);
+        rc = file_open_folder(r->fd, OLD_BEGUN, &to, why);
         if (!rc)
             rc = move_copy(r->fd, to, why);
         if (!rc && renameat(r->fd, OLD_BEGUN, r->fd, REJOIN_OLD))
@@ -153,7 +145,7 @@ replace(struct rejoin *r, struct problem *why)
             rc = file_sync_dir(r->fd, why);
     }
     if (!rc)
-        rc = open_folder(r, REJOIN_NEW, &from, why);
+        rc = file_open_folder(r->fd, REJOIN_NEW, &from, why);
     if (!rc)
         rc = move_copy(from, r->fd, why);
     file_close(&from);
@@ -253,9 +245,9 @@ rejoin_if_needed(const struct config *config, bool (*should_stop)(void *user),
         rc = file_lock(config->data, &r.lock, why);
     if (rc)
         return rc;
-    r.fd = open(config->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rc = r.fd < 0 ? problem_errno(why, "cannot open", config->data)
-                  : rejoin(&r, why);
+    rc = file_open_folder(AT_FDCWD, config->data, &r.fd, why);
+    if (!rc)
+        rc = rejoin(&r, why);
     file_close(&r.fd);
     file_close(&r.lock);
     return rc;

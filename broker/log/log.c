@@ -249,13 +249,6 @@ log_births(const struct log *log)
 
 /* Reading */
 
-static enum status
-open_dir(const char *path, int *fd, struct problem *why)
-{
-    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd < 0 ? problem_errno(why, "cannot open", path) : STATUS_OK;
-}
-
 enum status
 log_folder(struct log *log, const struct log_set *set, const char *name,
            bool is_made, int *fd, struct problem *why)
@@ -268,7 +261,7 @@ log_folder(struct log *log, const struct log_set *set, const char *name,
         rc = file_make_dirs(path, why);
     *fd = -1;
     if (!rc)
-        rc = open_dir(path, fd, why);
+        rc = file_open_folder(AT_FDCWD, path, fd, why);
     if (!rc && is_made)
         rc = file_let_passers_read(*fd, why);
     if (rc)
@@ -581,7 +574,7 @@ unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
 {
     char name[LIST_FILE_NAME_MAX + sizeof(".new")];
     int fd;
-    enum status rc = open_dir(path, &fd, why);
+    enum status rc = file_open_folder(AT_FDCWD, path, &fd, why);
 
     *upto = trash->last;
     if (rc)
@@ -856,7 +849,7 @@ log_open(struct log **result, const struct log_options *options,
     if (!rc)
         rc = file_lock(log->dir, &log->lock, why);
     if (!rc)
-        rc = open_dir(log->dir, &log->dir_fd, why);
+        rc = file_open_folder(AT_FDCWD, log->dir, &log->dir_fd, why);
     if (!rc)
         rc = log->options.open_engine(&log->engine, log->dir, &log->disk_forms,
                                       why);

@@ -49,8 +49,7 @@ segments_open(struct segments *s, const char *dir, struct problem *why)
     snprintf(path, sizeof(path), "%s/" SEGMENTS_FOLDER, dir);
     if (mkdir(path, S_IRWXU) && errno != EEXIST)
         return problem_errno(why, "cannot create the directory", path);
-    s->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return s->dir_fd < 0 ? problem_errno(why, "cannot open", path) : STATUS_OK;
+    return file_open_folder(AT_FDCWD, path, &s->dir_fd, why);
 }
 
 void
