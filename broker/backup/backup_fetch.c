@@ -81,9 +81,11 @@ request(struct fetch *f, enum call_method method, struct problem *why)
         {405, "the broker is older, and gives no backup: upgrade it"},
         {409, "another backup is being made or sent: try again later"},
         {503, "the broker cannot make one now: try again later"},
+        {0, "the log of that broker may say why"}, /* of any other */
     };
     struct call wish = download_request(f->url, f->headers);
     unsigned status;
+    size_t i = 0;
 
     f->headers[0] = f->authorization;
     wish.method = method;
@@ -95,13 +97,10 @@ request(struct fetch *f, enum call_method method, struct problem *why)
     status = status_of(f);
     if (status == 200 || status == 202)
         return STATUS_OK;
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (known[i].status == status)
-            return problem(why, STATUS_REFUSED, "%s: the answer is %u: %s",
-                           f->url, status, known[i].text);
-    return problem(why, STATUS_REFUSED,
-                   "%s: the answer is %u: the log of that broker may say why",
-                   f->url, status);
+    while (known[i].status && known[i].status != status)
+        i++;
+    return problem(why, STATUS_REFUSED, "%s: the answer is %u: %s", f->url,
+                   status, known[i].text);
 }
 
 /* Has the broker make a backup, and begins to read it. */

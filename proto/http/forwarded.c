@@ -54,13 +54,6 @@ read_node(struct slice text, struct sockaddr_storage *address)
     return read_host(host, AF_INET, address);
 }
 
-static bool
-is_trusted(const struct networks *trusted,
-           const struct sockaddr_storage *address)
-{
-    return networks_contain(trusted, (const struct sockaddr *)address);
-}
-
 /* X-Forwarded-For, from its end */
 
 static bool
@@ -79,7 +72,7 @@ read_x_forwarded_for(struct slice value, const struct networks *trusted,
             continue;
         if (!read_node(one, client) && !read_host(one, AF_INET6, client))
             return false;
-        if (!is_trusted(trusted, client))
+        if (!networks_contain(trusted, (const struct sockaddr *)client))
             return true;
     }
     return false;
@@ -147,7 +140,8 @@ read_forwarded(struct slice value, const struct networks *trusted,
         has_address =
             e.has_for && e.node.size <= NODE_MAX &&
             read_node((struct slice){e.node.bytes, e.node.size}, &address);
-        if (has_address && is_trusted(trusted, &address))
+        if (has_address &&
+            networks_contain(trusted, (const struct sockaddr *)&address))
             continue;
         is_found = has_address;
         *client = address;

@@ -49,16 +49,8 @@ skip_spaces(struct slice *rest)
 static void
 skip_past(struct slice *rest, const char *end)
 {
-    while (rest->size > 0) {
-        const char *at = memchr(rest->data, end[0], rest->size);
-
-        skip_bytes(rest, at ? (size_t)(at - rest->data) : rest->size);
-        if (slice_starts(*rest, end)) {
-            skip_bytes(rest, strlen(end));
-            return;
-        }
-        skip_bytes(rest, 1);
-    }
+    if (!slice_skip_past(rest, end))
+        skip_bytes(rest, rest->size);
 }
 
 /* Does it begin with `word`, in whatever case, and end there? */
@@ -201,8 +193,8 @@ skip_declaration(struct slice *rest)
         skip_bytes(rest, 4);
         do {
             skip_past(rest, "--");
-            while (slice_starts(*rest, "-"))
-                skip_bytes(rest, 1);
+            while (slice_take_char(rest, '-'))
+                ;
         } while (rest->size > 0 && rest->data[0] != '>' &&
                  !slice_starts(*rest, "!>"));
         skip_past(rest, ">");

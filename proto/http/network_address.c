@@ -217,21 +217,17 @@ networks_latest(const struct networks *networks)
     return successor ? successor : networks;
 }
 
-static void
-add_network(struct networks *networks, const char *text)
-{
-    struct network network;
-
-    if (networks->n < NETWORKS_MAX &&
-        !read_network(slice_of(text), &network, NULL))
-        networks->all[networks->n++] = network;
-}
-
 void
 networks_add_loopback(struct networks *networks)
 {
-    add_network(networks, "127.0.0.0/8");
-    add_network(networks, "::1");
+    static const struct network loopback[] = {
+        {{[10] = 0xff, 0xff, 127}, MAPPED_BITS + 8},
+        {{[15] = 1}, BITS},
+    };
+
+    for (size_t i = 0; i < N_ELEMENTS(loopback); i++)
+        if (networks->n < NETWORKS_MAX)
+            networks->all[networks->n++] = loopback[i];
 }
 
 /* Judging */

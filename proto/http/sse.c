@@ -33,10 +33,16 @@ sse_fini(struct sse *s)
     buf_fini(&s->data);
 }
 
+static struct slice
+slice_of_value(const struct sse_value *value)
+{
+    return (struct slice){value->text, value->size};
+}
+
 static bool
 is_field(const struct sse *s, const char *name)
 {
-    return slice_is((struct slice){s->field.text, s->field.size}, name);
+    return slice_is(slice_of_value(&s->field), name);
 }
 
 /* False: it is longer than a value may be. */
@@ -81,8 +87,8 @@ take_part(struct sse *s, struct slice part, struct problem *why)
     switch (s->state) {
     case STATE_FIELD:
         colon = memchr(part.data, ':', part.size);
-        name.data = part.data;
-        name.size = colon ? (size_t)(colon - part.data) : part.size;
+        name = (struct slice){part.data,
+                              colon ? (size_t)(colon - part.data) : part.size};
         if (!value_add(&s->field, name)) { /* no name that is known */
             s->field.size = 0;
             s->state = STATE_REST;
@@ -91,14 +97,10 @@ take_part(struct sse *s, struct slice part, struct problem *why)
         }
         if (!colon)
             return STATUS_OK;
-        part.data = colon + 1;
-        part.size -= name.size + 1;
-        return take_part(s, part, why);
+        return take_part(s, slice_from(part, name.size + 1), why);
     case STATE_BLANK:
         s->state = STATE_VALUE;
-        if (part.data[0] == ' ') {
-            slice_skip(&part, 1);
-        }
+        slice_take_char(&part, ' ');
         return take_part(s, part, why);
     case STATE_VALUE:
         if (is_field(s, "data")) {
@@ -124,7 +126,6 @@ static bool
 end_line(struct sse *s)
 {
     bool is_empty = s->state == STATE_FIELD && s->field.size == 0;
-    struct slice value = {s->value.text, 0};
     uint64_t ms;
 
     if (s->state == STATE_FIELD)
@@ -133,8 +134,8 @@ end_line(struct sse *s)
         s->name = s->value;
     if (is_field(s, "id") && !memchr(s->value.text, '\0', s->value.size))
         s->id = s->value;
-    value.size = s->value.size;
-    if (is_field(s, "retry") && number_read_large(value, &ms))
+    if (is_field(s, "retry") &&
+        number_read_large(slice_of_value(&s->value), &ms))
         s->retry_ms = ms < SSE_RETRY_MAX ? (unsigned)ms : SSE_RETRY_MAX;
     s->field.size = 0;
     s->state = STATE_FIELD;
@@ -199,10 +200,9 @@ sse_read(struct sse *s, struct slice *bytes, struct sse_event *event,
         s->is_after_cr = end == '\r';
         if (!end_line(s))
             continue;
-        event->name = s->name.size > 0
-                          ? (struct slice){s->name.text, s->name.size}
-                          : SLICE("message");
-        event->id = (struct slice){s->id.text, s->id.size};
+        event->name =
+            s->name.size > 0 ? slice_of_value(&s->name) : SLICE("message");
+        event->id = slice_of_value(&s->id);
         event->data = s->data.data;
         event->size = s->data.size;
         s->is_given = true;

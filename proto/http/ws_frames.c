@@ -269,6 +269,7 @@ static enum status
 read_close(struct ws_frame *frame)
 {
     struct utf8_place place = {0};
+    bool is_text = true;
     unsigned code;
 
     if (frame->size == 0) {
@@ -285,14 +286,12 @@ read_close(struct ws_frame *frame)
                             "a close frame with a code that may not be sent");
     frame->size -= 2;
     memmove(frame->payload, frame->payload + 2, frame->size);
-    for (size_t i = 0; i < frame->size; i++)
-        if (!utf8_advance(&place, (unsigned char)frame->payload[i]))
-            return refuse_frame(frame, WS_CLOSE_UTF8,
-                                "the reason of a close frame is not UTF-8");
-    if (place.n_missing > 0)
-        return refuse_frame(frame, WS_CLOSE_UTF8,
-                            "the reason of a close frame is not UTF-8");
-    return STATUS_OK;
+    for (size_t i = 0; i < frame->size && is_text; i++)
+        is_text = utf8_advance(&place, (unsigned char)frame->payload[i]);
+    return is_text && place.n_missing == 0
+               ? STATUS_OK
+               : refuse_frame(frame, WS_CLOSE_UTF8,
+                              "the reason of a close frame is not UTF-8");
 }
 
 /* Takes a control frame that is whole. */
