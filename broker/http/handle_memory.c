@@ -63,14 +63,14 @@ answer_memory(struct request *rq, const struct reading *r)
 {
     struct response answer;
     struct head head;
-    const struct set *set;
-    const char *url;
+    const struct set *set = r->wish.set;
+    const char *url = set->registry->options.public_url;
     struct slice filter = {NULL, 0};
     struct buf links;
 
     /* If the set was removed meanwhile, there is no position to restart at. */
-    if (r->status == STATUS_GONE && log_head(r->wish.set->log, &head)) {
-        answer_gone(rq, r, r->wish.set, &head);
+    if (r->status == STATUS_GONE && log_head(set->log, &head)) {
+        answer_gone(rq, r, set, &head);
         return;
     }
     if (r->status) {
@@ -79,8 +79,6 @@ answer_memory(struct request *rq, const struct reading *r)
     }
     response_init(&answer, 200, r->type);
     /* adds the links `self` and `next`. */
-    set = r->wish.set;
-    url = set->registry->options.public_url;
     if (r->filter)
         filter = filter_text(&r->filter->filter);
     buf_init(&links, RESPONSE_HEADERS_MAX);
@@ -93,7 +91,7 @@ answer_memory(struct request *rq, const struct reading *r)
                     links.data ? links.data : "");
     buf_fini(&links);
     response_header(&answer, "Cache-Control", "%s",
-                    answers_cache_control(set_is_private(r->wish.set)));
+                    answers_cache_control(set_is_private(set)));
     response_header(&answer, "Vary", REQUEST_PAGE_VARY);
     if (r->wish.is_page)
         response_page(&answer);

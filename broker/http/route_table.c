@@ -607,6 +607,25 @@ print_body(FILE *to, const struct route_body *body)
 }
 
 static void
+print_refusals(FILE *to, const struct route *route)
+{
+    const char *between = "";
+
+    for (unsigned status = 400; status < 600; status++) {
+        const char *when = route_reason(route, status);
+
+        /* The column of rights says when these come. */
+        if (!when && (status == 401 || status == 403 ||
+                      !follows_from_row(route, status)))
+            continue;
+        fprintf(to, "%s%u", between, status);
+        if (when)
+            fprintf(to, " %s", when);
+        between = "<br>";
+    }
+}
+
+static void
 print_rights(FILE *to, unsigned rights)
 {
     struct buf words;
@@ -621,7 +640,6 @@ static void
 print_route(FILE *to, const struct route *route)
 {
     const struct route_status *s = route->statuses;
-    const char *between = "";
 
     fprintf(to, "| %s ", route_method(route->method));
     if (route->path)
@@ -656,18 +674,7 @@ print_route(FILE *to, const struct route *route)
             fprintf(to, "%s", s->what);
     }
     fprintf(to, " | ");
-    for (unsigned status = 400; status < 600; status++) { /* the refusals */
-        const char *when = route_reason(route, status);
-
-        /* The column of rights says when these come. */
-        if (!when && (status == 401 || status == 403 ||
-                      !follows_from_row(route, status)))
-            continue;
-        fprintf(to, "%s%u", between, status);
-        if (when)
-            fprintf(to, " %s", when);
-        between = "<br>";
-    }
+    print_refusals(to, route);
     fprintf(to, " |\n");
 }
 
