@@ -404,8 +404,13 @@ on_list(const char *name, uint64_t number, void *user, struct problem *why)
 static enum status
 take_part(struct backup *b, const char *path, struct problem *why)
 {
-    return slice_ends(slice_of(path), ".new") ? STATUS_OK
-                                              : take(b, path, false, NULL, why);
+    char from[PATH_MAX];
+
+    b->job->n_remote += slice_ends(slice_of(path), VAULT_STUB);
+    name_source(b, path, from);
+    return slice_ends(slice_of(path), ".new") || vault_size(AT_FDCWD, from) > 0
+               ? STATUS_OK
+               : take(b, path, false, NULL, why);
 }
 
 /* A former generation may be gone already. */

@@ -115,6 +115,19 @@ write_stub(int dir_fd, const char *name, const struct stub *stub,
     return rc ? rc : file_sync_dir(dir_fd, why);
 }
 
+/* Gives the stub the time of its file, or back: documents have tags of it. */
+static void
+copy_time(int dir_fd, const char *name, bool is_back)
+{
+    char stub[300];
+    struct stat st;
+
+    snprintf(stub, sizeof(stub), "%.255s" VAULT_STUB, name);
+    if (!fstatat(dir_fd, is_back ? stub : name, &st, 0))
+        (void)!utimensat(dir_fd, is_back ? name : stub,
+                         (struct timespec[]){st.st_atim, st.st_mtim}, 0);
+}
+
 uint64_t
 vault_size(int dir_fd, const char *name)
 {
@@ -159,6 +172,8 @@ ask(enum request request, int dir_fd, const char *name, const struct stub *stub,
             file_abandon(&file);
         else
             rc = file_finish(&file, why);
+        if (!rc)
+            copy_time(dir_fd, name, true);
         metrics_add(METRIC_BUCKET_FETCHED, !rc);
     }
     if (rc == STATUS_UNREACHABLE || rc == STATUS_REFUSED)
@@ -246,6 +261,28 @@ vault_delete(int dir_fd, const char *name, struct problem *why)
     return rc ? problem_prefix(why, STATUS_IO, "%s: ", name) : STATUS_OK;
 }
 
+enum status
+vault_clear(int dir_fd, const char *name, size_t *n_files, struct problem *why)
+{
+    DIR *dir = file_open_dir(dir_fd, name, O_NOFOLLOW);
+    const struct dirent *entry;
+    char file[256];
+    enum status rc = STATUS_OK;
+
+    while (!rc && (entry = file_next(dir))) {
+        if (file_type(dirfd(dir), entry) == DT_DIR)
+            rc = vault_clear(dirfd(dir), entry->d_name, n_files, why);
+        if (!slice_ends(slice_of(entry->d_name), VAULT_STUB))
+            continue;
+        snprintf(file, strlen(entry->d_name) + 1 - strlen(VAULT_STUB), "%s",
+                 entry->d_name);
+        rc = vault_delete(dirfd(dir), file, why);
+    }
+    if (dir)
+        closedir(dir);
+    return rc ? rc : file_clear(dir_fd, name, n_files, why);
+}
+
 /* Content */
 
 enum status
@@ -317,6 +354,8 @@ store(struct vault *v, char *path, struct problem *why)
         rc = put(v, fd, &stub, why);
     if (!rc)
         rc = write_stub(dir_fd, name, &stub, why);
+    if (!rc)
+        copy_time(dir_fd, name, false);
     if (!rc && faccessat(dir_fd, name, F_OK, 0)) /* retention was faster */
         rc = vault_delete(dir_fd, name, why);
     file_close(&fd);
@@ -331,20 +370,21 @@ by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* True for the file of a closed list, and for a copy of content. */
+/* True for a file of lists or dumps, and for a copy of content. */
 static bool
 is_archived(FTS *tree, FTSENT *at)
 {
-    const char *name = at->fts_name;
-    bool is_file = at->fts_info == FTS_F;
+    struct slice name = slice_of(at->fts_name);
 
-    if (at->fts_info == FTS_D && at->fts_level == 2 &&
-        strcmp(name, "changes") != 0 &&
-        (strcmp(name, "content") != 0 || !vault_keeps_content()))
+    if (at->fts_info == FTS_D &&
+        (slice_ends(name, ".new") || /* a build under way */
+         (at->fts_level == 2 && slice_is(name, "content") &&
+          !vault_keeps_content())))
         fts_set(tree, at, FTS_SKIP);
-    return is_file &&
-           (slice_ends(slice_of(name), ".gz") ||
-            (is_content(name) && vault_size(AT_FDCWD, at->fts_path) > 0));
+    return at->fts_info == FTS_F &&
+           (slice_ends(name, ".gz") || slice_ends(name, ".zip") ||
+            (is_content(at->fts_name) &&
+             vault_size(AT_FDCWD, at->fts_path) > 0));
 }
 
 /* Drops a copy, which the bucket has still, or gets again. */
@@ -381,16 +421,17 @@ look_at_files(struct vault *v, struct problem *why)
     tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     while (tree && !rc && (at = fts_read(tree))) {
         uint64_t size = (uint64_t)at->fts_statp->st_size;
-        int64_t at_us = at->fts_statp->st_mtime * INT64_C(1000000);
+        int64_t age_us =
+            clock_now_us() - at->fts_statp->st_mtime * INT64_C(1000000);
 
         if (at->fts_info == FTS_F &&
-            slice_ends(slice_of(at->fts_name), ".new") &&
-            clock_now_us() - at_us > WRITING_US)
+            slice_ends(slice_of(at->fts_name), ".new") && age_us > WRITING_US)
             unlink(at->fts_path);
         if (!is_archived(tree, at))
             continue;
         if (v->options.keeps_lists && vault_size(AT_FDCWD, at->fts_path) == 0 &&
-            clock_now_us() - at_us >= v->options.local_us)
+            age_us >= v->options.local_us &&
+            (at->fts_level == 3 || age_us > WRITING_US))
             rc = store(v, at->fts_path, why);
         if (rc || vault_size(AT_FDCWD, at->fts_path) == 0)
             continue;

@@ -1,5 +1,5 @@
 /*
- * vault.h - old files of the archive in a bucket, and the disk as a cache.
+ * vault.h - old files of lists and dumps in a bucket, and the disk as a cache.
  *
  *     sets/NAME/changes/000000000001.xml.gz         the file
  *     sets/NAME/changes/000000000001.xml.gz.bucket  its stub, "DIGEST SIZE":
@@ -12,7 +12,9 @@
  * A file goes from the disk when the bucket has answered that it has it, and
  * the stub is on the disk. A file beside its stub is a copy: it may go at any
  * moment, and does when the copies together are larger than the limit, the
- * oldest lists first. So a crash at any step leaves nothing to mend.
+ * oldest lists first. So a crash at any step leaves nothing to mend. A copy has
+ * the time of the file, for the tags of packages depend on it. Files of builds
+ * go an hour after they were written, when the build is over.
  *
  * There is one vault in a process, or none: then stubs stay as they are. A
  * thread of its own puts lists, and waits for the bucket as long as it takes.
@@ -70,6 +72,10 @@ uint64_t vault_size(int dir_fd, const char *name);
  */
 MUST_CHECK enum status vault_find(int dir_fd, const char *name,
                                   struct problem *why);
+
+/* The same for all files in a folder and below; then file_clear. */
+MUST_CHECK enum status vault_clear(int dir_fd, const char *name,
+                                   size_t *n_files, struct problem *why);
 
 /* Stores a file of content, whose name is its digest, and writes the stub. Only
  * the latter, if another broker has stored it (is_there). Does nothing if there

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "broker/bucket/vault.h"
 
 /* The end of the name of a folder that the build of an ordered list fills. */
 #define NEW ".new"
@@ -318,18 +319,21 @@ enum status
 generation_open(const struct set *set, const struct generation_place *place,
                 int *fd, struct problem *why)
 {
-    char path[5000 + GENERATION_NAME_SIZE + 1], name[GENERATION_NAME_SIZE];
+    char path[5000], name[GENERATION_NAME_SIZE];
+    int dir_fd;
+    enum status rc = STATUS_NOT_FOUND;
 
     generation_name(name, place->file, place->part);
     path_of(set->registry, set->name, place->kind, place->number, path);
-    strcat(path, "/");
-    strcat(path, name);
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*fd >= 0)
-        return STATUS_OK;
-    if (errno == ENOENT)
-        return problem(why, STATUS_NOT_FOUND, "there is no such document");
-    return problem_errno(why, "cannot read", path);
+    dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd >= 0)
+        rc = vault_file(dir_fd, name, fd, why);
+    else if (errno != ENOENT)
+        rc = problem_errno(why, "cannot read", path);
+    file_close(&dir_fd);
+    return rc == STATUS_NOT_FOUND
+               ? problem(why, rc, "there is no such document")
+               : rc;
 }
 
 /* Sweeping */
@@ -351,7 +355,7 @@ sweep_generation(struct registry *registry, const struct due_generation *due,
     if (fd < 0 && errno != ENOENT)
         return problem_errno(why, "cannot open", path);
     if (fd >= 0) {
-        rc = file_clear(fd, name, NULL, why);
+        rc = vault_clear(fd, name, NULL, why);
         if (!rc)
             rc = file_sync_dir(fd, why);
         close(fd);

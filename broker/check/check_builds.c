@@ -10,6 +10,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include "broker/bucket/vault.h"
 #include "broker/builds/generation.h"
 #include "broker/builds/zfile.h"
 #include "broker/builds/zip_writer.h"
@@ -39,7 +40,9 @@ static int
 open_part(struct build_check *b, enum generation_file file, uint64_t part)
 {
     char name[GENERATION_NAME_SIZE];
+    struct problem why = {"it is missing"};
     struct stat st;
+    enum status rc;
     int fd;
 
     generation_name(name, file, part);
@@ -50,9 +53,11 @@ open_part(struct build_check *b, enum generation_file file, uint64_t part)
         b->in->counts.files++;
         return fd;
     }
-    inspection_find(b->in, FINDING_BUILD, b->path, "%s",
-                    errno == ENOENT ? "it is missing" : strerror(errno));
     b->is_whole = false;
+    rc = errno == ENOENT ? vault_find(b->in->dir, b->path, &why)
+                         : problem(&why, STATUS_IO, "%s", strerror(errno));
+    if (rc && rc != STATUS_BUSY)
+        inspection_find(b->in, FINDING_BUILD, b->path, "%s", why.text);
     return -1;
 }
 
@@ -248,12 +253,12 @@ check_package(struct build_check *b, uint64_t part, struct slice line,
     if (fd < 0)
         return;
     (void)!number_read(document_value(line, " length=\""), &size);
-    if (!fstat(fd, &st) && (uint64_t)st.st_size != size)
+    if (line.size > 0 && !fstat(fd, &st) && (uint64_t)st.st_size != size)
         rc =
             problem(&why, STATUS_INVALID,
                     "it has %" PRIu64 " bytes, and the dump announces %" PRIu64,
                     (uint64_t)st.st_size, size);
-    if (!rc && b->in->is_deep)
+    if (!rc && line.size > 0 && b->in->is_deep)
         rc = inspection_compare(b->in, fd, document_value(line, " hash=\""),
                                 size, &why);
     if (!rc && manifest.size > 0)
@@ -285,6 +290,12 @@ check_dump(struct build_check *b)
                            b->in->is_deep ? &manifest : NULL);
             check_package(b, part, line, buf_slice(&manifest));
         }
+    }
+    /* The document is in a bucket alone, or cannot be read. */
+    while (text.size == 0 && part < b->build.parts &&
+           part < DOCUMENT_ENTRIES_MAX) {
+        check_document(b, GENERATION_MANIFEST, ++part, NULL);
+        check_package(b, part, rest, rest);
     }
     if (text.size > 0 && part != b->build.parts)
         inspection_find(b->in, FINDING_BUILD, b->folder,

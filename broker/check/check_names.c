@@ -223,15 +223,20 @@ static enum judgement
 judge_build(struct names *n, struct entry *e)
 {
     const char *end;
+    struct slice rest;
     uint64_t number;
     bool is_dump = n->kind != GENERATION_RESOURCELIST;
 
     if (e->is_dir || !read_number(e->name, &number, &end) || number > n->parts)
         return JUDGED_ORPHAN;
-    if (!strcmp(end, ".xml.gz"))
+    rest = slice_of(end);
+    if (slice_ends(rest, VAULT_STUB))
+        rest.size -= strlen(VAULT_STUB);
+    if (slice_is(rest, ".xml.gz"))
         return is_dump && number != 1 ? JUDGED_ORPHAN : JUDGED_KNOWN;
-    return known_if(is_dump && number > 0 &&
-                    (!strcmp(end, ".zip") || !strcmp(end, "-manifest.xml.gz")));
+    return known_if(
+        is_dump && number > 0 &&
+        (slice_is(rest, ".zip") || slice_is(rest, "-manifest.xml.gz")));
 }
 
 static enum judgement

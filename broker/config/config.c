@@ -106,9 +106,9 @@ static const struct option rows[] = {
     {"retain-age", "SECONDS", SECONDS(retain_age_us, 0, 36500 * DAY), "0",
      "closed Change Lists are kept for so long; 0 is for ever"},
     {"archive", "s3://BUCKET/PREFIX?...", TEXT(archive), NULL,
-     "keep the old files of closed lists in this bucket of S3, MinIO or Ceph, "
-     "and copies of them on the disk; the address may have endpoint=URL and "
-     "region=REGION"},
+     "keep the old files of closed lists, of Resource Lists and of dumps in "
+     "this bucket of S3, MinIO or Ceph, and copies of them on the disk; the "
+     "address may have endpoint=URL and region=REGION"},
     {"s3-credentials", "FILE", TEXT(s3_credentials), NULL,
      "access key ID and secret access key for it, a line each, or "
      "aws_access_key_id = ... and so on; if not given, the environment "

@@ -620,7 +620,7 @@ unlink_rest(const char *path, struct problem *why)
             rc = unlink_name(fd, entry->d_name, why);
         else if (type == DT_DIR && entry->d_name[0] != '.' &&
                  strcmp(entry->d_name, LOG_CHANGES) != 0)
-            rc = file_clear(fd, entry->d_name, &n_files, why);
+            rc = vault_clear(fd, entry->d_name, &n_files, why);
     }
     if (!rc)
         rc = file_sync_dir(fd, why);

@@ -227,7 +227,7 @@ open_folder(const char *path, int *dir_fd, struct problem *why)
     snprintf(folder, sizeof(folder), "%s", path);
     *strrchr(folder, '/') = '\0';
     *dir_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *dir_fd < 0 ? fail_file(why, "cannot open", folder) : STATUS_OK;
+    return *dir_fd < 0 ? not_there(folder, why) : STATUS_OK;
 }
 
 enum status
@@ -256,19 +256,14 @@ content_file_open(const char *set_dir, const struct digest *digest, int *fd,
 {
     char path[PATH_SIZE];
     struct stat st;
-    int dir_fd = -1;
-    enum status rc = STATUS_OK;
+    int dir_fd;
+    enum status rc;
 
     file_path(set_dir, digest, path);
-    *fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (*fd < 0) {
-        rc = not_there(path, why);
-        if (rc == STATUS_NOT_FOUND && vault_size(AT_FDCWD, path) > 0)
-            rc = open_folder(path, &dir_fd, why);
-        if (dir_fd >= 0)
-            rc = vault_file(dir_fd, strrchr(path, '/') + 1, fd, why);
-        file_close(&dir_fd);
-    }
+    rc = open_folder(path, &dir_fd, why);
+    if (!rc)
+        rc = vault_file(dir_fd, strrchr(path, '/') + 1, fd, why);
+    file_close(&dir_fd);
     if (!rc && fstat(*fd, &st)) {
         rc = fail_file(why, "cannot open", path);
         file_close(fd);

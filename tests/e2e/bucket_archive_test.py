@@ -3,7 +3,9 @@ from the disk before the bucket has it, and whoever reads gets the same bytes.""
 
 import gzip
 import hashlib
+import itertools
 import os
+import re
 import time
 import urllib.error
 import urllib.request
@@ -12,8 +14,10 @@ from datetime import datetime
 import pytest
 
 from tidings_test.backups import Backups
+from tidings_test.content import multipart
 from tidings_test.http import check_refused
 from tidings_test.s3 import Bucket
+from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
 LISTS = 8  # closed ones
@@ -177,6 +181,87 @@ def test_a_bucket_that_is_silent_stops_nobody_else(archived, bucket, background)
         return all(news.get(news.list_path(n)).status == 200 for n in range(1, LISTS + 1))
 
     wait_for("all lists", are_all_read)
+
+
+BUILDS = ("resourcelist", "resourcedump", "changedump")
+BUILT = ("--content", "inline", "--resource-list-keep", "1", "--resource-dump-keep", "1")
+
+
+def builds(news, stubs=False):
+    """The files of lists and dumps that are on the disk, or their stubs."""
+    files = itertools.chain(*((news.folder / kind).glob("*/*") for kind in BUILDS))
+    return {path for path in files if (path.suffix == ".bucket") == stubs}
+
+
+def documents(news):
+    """All lists, dumps and packages, by address: tag and bytes."""
+    found, links = {}, {f"{kind}{end}.xml" for kind in BUILDS for end in ("", "-archive")}
+    while links:
+        link = links.pop()
+        answer = news.get(link)
+        if answer.status == 200:
+            found[link] = (answer["ETag"], answer.body)
+        pattern = rf"/sets/{news.name}/((?:{'|'.join(BUILDS)})/[^<\"]*)[<\"]"
+        if link.endswith(".xml"):
+            links |= set(re.findall(pattern, answer.text)) - set(found)
+    return found
+
+
+def move_builds(broker, news):
+    """Let some hours pass, and wait until all files of builds are in the bucket alone."""
+    broker.stop()
+    files = builds(news)
+    for path in files:
+        os.utime(path, (0, int(path.stat().st_mtime) - 7200))
+    before = {path: path.stat().st_mtime for path in files}
+    broker.restart()
+    tagged = documents(news)
+    wait_for("builds in the bucket", lambda: len(builds(news, stubs=True)) == len(files))
+    wait_for("no copies", lambda: not builds(news))
+    return before, tagged
+
+
+# Addresses, bytes and tags stay, also of packages, whose tags have the time of the file.
+def test_lists_and_dumps_go_into_the_bucket(archived, bucket, run, tmp_path):
+    broker = archived(*BUILT)
+    news = broker.set()
+    for text in (b"first", b"second"):
+        locs = [f"http://example.com/{text.decode()}{i}" for i in range(EACH)]
+        parts = [(loc, None, text) for loc in locs]
+        news.receipt(news.send(*multipart([change(loc) for loc in locs], parts)))
+        news.build("resourcelist")
+        news.build("resourcedump")
+    news.wait_dumps(2 * EACH)
+    times, before = move_builds(broker, news)
+    assert {"resourcelist.xml", "resourcedump.xml", "changedump.xml"} <= set(before)
+    assert sum(address.endswith(".zip") for address in before) >= 4
+    assert documents(news) == before
+    fetched = {path: path.stat().st_mtime for path in builds(news)}
+    assert all(times[path] == at for path, at in fetched.items())
+    check = ("tidingsd", "check", "--data", broker.data)
+    deep = (*check, "--deep", "--archive", bucket.address())
+    deep += ("--s3-credentials", bucket.credentials(tmp_path))
+    wait_for("no copies", lambda: not builds(news))
+    assert "nothing found" in run(*check).output()
+    assert "nothing found" in run(*deep).output()
+    backups = Backups(run, tmp_path / "backup")
+    backups.make(broker)
+    backups.check_whole()
+    lost = next(iter(builds(news, stubs=True)))
+    data = bucket.objects.pop("archive/" + lost.read_text().split()[0])
+    found = run(*deep, status=1).output()
+    assert lost.name.removesuffix(".bucket") in found and "the bucket has lost it" in found
+    bucket.objects["archive/" + lost.read_text().split()[0]] = data
+    broker.stop()
+    backups.restore(broker)
+    broker.restart()
+    news = broker.set(news.name)
+    assert {a: body for a, (_, body) in documents(news).items()} == {
+        a: body for a, (_, body) in before.items()
+    }
+    news.delete()
+    wait_for("an empty bucket", lambda: not bucket.objects)
+    wait_for("no folder", lambda: not news.folder.exists())
 
 
 # A kill may leave a file that was being written, under the name of no list.
