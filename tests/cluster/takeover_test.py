@@ -4,6 +4,7 @@ order, and twice only what was under way at a takeover."""
 
 import itertools
 import json
+import signal
 
 from tidings_test import hub, mqtt
 from tidings_test.broker import BIN
@@ -267,13 +268,15 @@ def test_brokers_share_the_bridges(start_cluster, start_mosquitto, tmp_path):
     chosen = choices()
     mosquitto = start_mosquitto()
     names = [f"w{n}" for n in range(N_BRIDGES)]
-    sections = [
-        line
-        for name in names
-        for line in (f"[mqtt {name}]", f"prefix = {name}", "out = news", mqtt.QUICK)
-    ]
     config = tmp_path / "bridges.ini"
-    config.write_text(mqtt.bridge_config(mosquitto, *sections))
+
+    def write_config(names):
+        lines = []
+        for name in names:
+            lines += (f"[mqtt {name}]", f"prefix = {name}", "out = news", mqtt.QUICK)
+        config.write_text(mqtt.bridge_config(mosquitto, *lines))
+
+    write_config(names)
     topics = [f"{name}/news/notifications" for name in names]
     cluster = start_cluster("--rotate-entries", 500, "--config", config)
     a, b, c = cluster.members
@@ -320,6 +323,13 @@ def test_brokers_share_the_bridges(start_cluster, start_mosquitto, tmp_path):
     b.restart()
     wait_shares(3, 3, 2)
     post_more()
+    # A reload: one is gone, and the shares are those of seven; and it returns.
+    for former, shares in ((names[:-1], (3, 2, 2)), (names, (3, 3, 2))):
+        write_config(former)
+        for member in cluster.members:
+            member.process.signal(signal.SIGHUP)
+        wait_shares(*shares)
+        post_more()
     history = storm.end()
     for name, reader in zip(names, readers):
         reader.until(history.last)

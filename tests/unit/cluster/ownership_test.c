@@ -30,6 +30,7 @@ struct broker {
     uint64_t term;       /* of its work; 0: it does not work */
     uint64_t first;      /* the first of these */
     unsigned n, n_begun; /* works of parts: now, and ever */
+    unsigned n_late;     /* those that ended without their leases */
     bool fails;
     bool is_held_up, is_looking;   /* in its look at the copy */
     const struct owned_part *part; /* of its last work, or NULL */
@@ -89,8 +90,8 @@ end(const struct ownership_right *right, void *user)
 {
     struct broker *b = user;
 
-    (void)right;
     pthread_mutex_lock(&b->mutex);
+    b->n_late += !ownership_is_held(right->part);
     b->term = 0;
     b->n--;
     pthread_cond_broadcast(&b->changed);
@@ -315,7 +316,7 @@ TEST(a_share_is_even_and_all_shares_are_all_parts)
 }
 
 /* Brokers come and go. `n_begun`: how many parts began somewhere, which is how
- * many moved. */
+ * many moved. Only the one that dies ends its work without leases. */
 TEST(parts_are_shared_and_no_more_move_than_must)
 {
     static const struct {
@@ -364,6 +365,9 @@ TEST(parts_are_shared_and_no_more_move_than_must)
             struct broker *other = &p->sharing[k];
 
             n_begun += other->n_begun;
+            if (other->n_late != (k == 1 && i >= 4 ? 5 : 0))
+                fail_msg("%s: %c works without a lease", rows[i].what,
+                         (int)('a' + k));
             if (other->n != rows[i].n[k])
                 fail_msg("%s: %c has %u", rows[i].what, (int)('a' + k),
                          other->n);
