@@ -930,6 +930,15 @@ broker_files(struct broker *b)
     return setting_files_watched(b->files);
 }
 
+bool
+broker_needs_copy(const struct broker *b)
+{
+    struct log_copy copy;
+
+    log_copy(registry_log(b->http.registry), &copy);
+    return copy.is_wrong;
+}
+
 const struct thread *
 broker_most_silent(const struct broker *b)
 {

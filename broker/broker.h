@@ -41,6 +41,9 @@ struct watched_files *broker_files(struct broker *broker);
  * the longest time (thread.h). Only the thread that opened may call this. */
 const struct thread *broker_most_silent(const struct broker *broker);
 
+/* True if its copy follows its cluster no more: it needs another one. */
+bool broker_needs_copy(const struct broker *broker);
+
 /* Stops accepting, finishes requests in flight, says farewell, and closes
  * everything; all with a deadline. NULL is allowed. */
 void broker_close(struct broker *broker);

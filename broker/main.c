@@ -191,14 +191,25 @@ open_signals(void)
     return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* A start that fetches a copy. */
+struct fetching {
+    struct supervisor *supervisor;
+    int64_t reported_us; /* steady clock */
+    bool is_over;        /* the process does so once while it runs */
+};
+
+/* So often a broker with --cluster-from looks whether it needs a copy. */
+#define COPY_MS 1000
+
 /* Reloads at each SIGHUP, reads files that change, and shows the service
  * manager that no thread hangs, until a signal ends the broker. Returns its
- * name. */
+ * name; NULL: the broker is to fetch a copy of another one. */
 static const char *
 await_end(struct broker *broker, struct config *config, int argc, char **argv,
-          int signals, const struct origin *origin,
-          struct supervisor *supervisor)
+          int signals, const struct origin *origin, struct fetching *fetching)
 {
+    struct supervisor *supervisor = fetching->supervisor;
+    bool may_join = config->cluster_from[0] && !fetching->is_over;
     struct watched_files *files = broker_files(broker);
     struct signalfd_siginfo info;
 
@@ -212,6 +223,8 @@ await_end(struct broker *broker, struct config *config, int argc, char **argv,
 
         if (wait_ms < 0 || (turn_ms >= 0 && turn_ms < wait_ms))
             wait_ms = turn_ms;
+        if (may_join && (wait_ms < 0 || wait_ms > COPY_MS))
+            wait_ms = COPY_MS;
         poll(fds, 2, wait_ms);
         while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             if (info.ssi_signo != SIGHUP)
@@ -225,6 +238,8 @@ await_end(struct broker *broker, struct config *config, int argc, char **argv,
         watched_files_turn(files);
         silent = broker_most_silent(broker);
         supervisor_turn(supervisor, silent->name, thread_silent_us(silent));
+        if (may_join && broker_needs_copy(broker))
+            return NULL;
     }
 }
 
@@ -233,8 +248,9 @@ static void
 filter_syscalls(const struct config *config)
 {
     struct problem why = {""};
-    enum status rc =
-        config->seccomp ? syscall_filter_apply(&why) : STATUS_UNSUPPORTED;
+    enum status rc = config->seccomp
+                         ? syscall_filter_apply(config->cluster_from[0], &why)
+                         : STATUS_UNSUPPORTED;
 
     if (!rc)
         diag(DIAG_INFO, "broker", "system calls are filtered");
@@ -246,12 +262,6 @@ filter_syscalls(const struct config *config)
              diag_text("error", why.text));
 }
 
-/* A start that fetches a copy. */
-struct fetching {
-    struct supervisor *supervisor;
-    int64_t reported_us; /* steady clock */
-};
-
 /* Once a second: reports to the service manager, and looks for a signal to end,
  * which stays for await_end. */
 static bool
@@ -261,6 +271,7 @@ is_start_ended(void *user)
     int64_t now_us = clock_steady_us();
     sigset_t waiting;
 
+    supervisor_turn(f->supervisor, "", 0); /* if the broker has served before */
     if (now_us >= f->reported_us + 10 * (int64_t)1000000) {
         supervisor_say(f->supervisor, SUPERVISOR_DELAY,
                        "fetching a copy of another broker");
@@ -276,7 +287,7 @@ run_broker(struct config *config, int argc, char **argv)
     struct origin origin = find_origin();
     struct broker *broker = NULL;
     struct supervisor supervisor;
-    struct fetching fetching = {NULL, INT64_MIN / 2};
+    struct fetching fetching = {&supervisor, INT64_MIN / 2, false};
     struct problem why = {""};
     int signals = open_signals();
     enum status rc;
@@ -302,35 +313,37 @@ run_broker(struct config *config, int argc, char **argv)
          diag_number("pid", (uint64_t)getpid()),
          diag_text("data", config->data));
     supervisor_open(&supervisor);
-    fetching.supervisor = &supervisor;
-    rc = broker_check(config, &why);
-    if (!rc)
-        rc = rejoin_if_needed(config, is_start_ended, &fetching, &why);
-    if (rc == STATUS_STOPPED) {
-        diag(DIAG_INFO, "broker", "ended");
-        diag_end();
-        return EXIT_SUCCESS;
-    }
-    if (!rc)
-        rc = broker_open(&broker, config, &why);
-    if (rc == STATUS_INVALID)
-        return bad_usage(&why);
-    if (rc) {
-        DIAG(DIAG_ERROR, "broker", "cannot start",
-             diag_text("error", why.text));
-        return EXIT_FAILED;
-    }
-    filter_syscalls(config);
-    DIAG(DIAG_INFO, "broker", "ready", diag_text("url", broker_url(broker)),
-         diag_number("threads", config->threads));
-    printf("tidingsd: ready at %s/\n", broker_url(broker));
-    fflush(stdout);
-    supervisor_say(&supervisor, SUPERVISOR_READY, broker_url(broker));
-    ending =
-        await_end(broker, config, argc, argv, signals, &origin, &supervisor);
-    supervisor_say(&supervisor, SUPERVISOR_STOPPING);
-    DIAG(DIAG_INFO, "broker", "ending", diag_text("signal", ending));
-    broker_close(broker);
+    do {
+        rc = broker_check(config, &why);
+        if (!rc)
+            rc = rejoin_if_needed(config, is_start_ended, &fetching, &why);
+        if (rc == STATUS_STOPPED)
+            break;
+        if (!rc)
+            rc = broker_open(&broker, config, &why);
+        if (rc == STATUS_INVALID)
+            return bad_usage(&why);
+        if (rc) {
+            DIAG(DIAG_ERROR, "broker", "cannot start",
+                 diag_text("error", why.text));
+            return EXIT_FAILED;
+        }
+        if (!fetching.is_over)
+            filter_syscalls(config);
+        DIAG(DIAG_INFO, "broker", "ready", diag_text("url", broker_url(broker)),
+             diag_number("threads", config->threads));
+        printf("tidingsd: ready at %s/\n", broker_url(broker));
+        fflush(stdout);
+        supervisor_say(&supervisor, SUPERVISOR_READY, broker_url(broker));
+        ending =
+            await_end(broker, config, argc, argv, signals, &origin, &fetching);
+        fetching.is_over = true;
+        if (ending)
+            supervisor_say(&supervisor, SUPERVISOR_STOPPING);
+        DIAG(DIAG_INFO, "broker", "ending",
+             diag_text("signal", ending ? ending : "none: it joins anew"));
+        broker_close(broker);
+    } while (!ending);
     supervisor_close(&supervisor);
     close(signals);
     diag(DIAG_INFO, "broker", "ended");
@@ -351,7 +364,7 @@ check(struct config *config)
         rc = broker_check_surroundings(config, &why);
     }
     if (!rc && config->check && config->seccomp &&
-        syscall_filter_apply(&unfiltered) == STATUS_IO)
+        syscall_filter_apply(false, &unfiltered) == STATUS_IO)
         fprintf(stderr, "tidingsd: --seccomp: %s: it would start without\n",
                 unfiltered.text);
     if (rc) {

@@ -124,6 +124,8 @@ enum metric_kind {
         "tidings_cluster_clock_offset_seconds", \
         "How far the clock of the PostgreSQL server is from that of this " \
         "broker, before or behind") \
+    ROW(CLUSTER_JOINS, COUNTER, NONE, "tidings_cluster_joins_total", \
+        "Copies of another broker that replaced this one's (--cluster-from)") \
     ROW(SETS, GAUGE, NONE, "tidings_sets", "Sets") \
     ROW(TAIL, GAUGE, NONE, "tidings_tail_bytes", \
         "Memory that the latest changes of all sets hold") \

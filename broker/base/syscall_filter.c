@@ -229,7 +229,7 @@ add_rule(scmp_filter_ctx filter, const char *name, bool is_allowed, unsigned n,
 
 /* Returns 0, or a negative errno. */
 static int
-load(scmp_filter_ctx filter)
+load(scmp_filter_ctx filter, bool may_listen)
 {
     uint64_t pid = (uint64_t)getpid();
     const struct scmp_arg_cmp own = {0, SCMP_CMP_EQ, pid, 0};
@@ -240,7 +240,8 @@ load(scmp_filter_ctx filter)
     for (size_t i = 0; i < N_ELEMENTS(allowed) && !rc; i++)
         rc = add_rule(filter, allowed[i], true, 0, NULL);
     for (size_t i = 0; i < N_ELEMENTS(refused) && !rc; i++)
-        rc = add_rule(filter, refused[i], false, 0, NULL);
+        rc = add_rule(filter, refused[i],
+                      may_listen && !strcmp(refused[i], "listen"), 0, NULL);
     for (size_t i = 0; i < N_ELEMENTS(rules) && !rc; i++)
         rc = add_rule(filter, rules[i].name, rules[i].is_allowed, rules[i].n,
                       rules[i].when);
@@ -272,7 +273,7 @@ syscall_filter_begin(void)
 }
 
 enum status
-syscall_filter_apply(struct problem *why)
+syscall_filter_apply(bool may_listen, struct problem *why)
 {
     struct sigaction action = {.sa_sigaction = on_refused,
                                .sa_flags = SA_SIGINFO | SA_NODEFER};
@@ -283,7 +284,7 @@ syscall_filter_apply(struct problem *why)
     if (!filter)
         return problem_memory(why);
     sigaction(SIGSYS, &action, NULL);
-    rc = load(filter);
+    rc = load(filter, may_listen);
     seccomp_release(filter);
     if (!rc)
         return STATUS_OK;
@@ -297,8 +298,9 @@ syscall_filter_begin(void)
 }
 
 enum status
-syscall_filter_apply(struct problem *why)
+syscall_filter_apply(bool may_listen, struct problem *why)
 {
+    (void)may_listen;
     return problem(why, STATUS_UNSUPPORTED,
                    "there is none for this processor, or for a build with a "
                    "sanitizer");

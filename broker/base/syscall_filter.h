@@ -33,8 +33,10 @@ void syscall_filter_begin(void);
 
 /* Filters the calls of all threads from now on, for ever; the process, and what
  * it could start, also gains no privileges any more (no_new_privs). Call it
- * when every listening socket listens: listen() is among the refused calls.
+ * when every listening socket listens: listen() is among the refused calls,
+ * unless the broker may have to open its sockets again.
  * STATUS_UNSUPPORTED: there is no filter for this processor, or for a build
  * with a sanitizer. STATUS_IO: the kernel refuses; `why` has the reason.
  * Neither changes anything. */
-MUST_CHECK enum status syscall_filter_apply(struct problem *why);
+MUST_CHECK enum status syscall_filter_apply(bool may_listen,
+                                            struct problem *why);

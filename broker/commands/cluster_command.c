@@ -254,13 +254,6 @@ const struct command cluster_mend_command = {
 
 /* cluster join */
 
-static void
-ignore_broker(const struct pg_broker *broker, void *user)
-{
-    (void)broker;
-    (void)user;
-}
-
 static enum status
 join(const struct values *values, struct backup_fetch *fetch,
      struct journal_place *place, struct problem *why)
@@ -309,7 +302,7 @@ run_join(const struct arguments *given)
 
     umask(S_IRWXG | S_IRWXO);
     if (!rc) /* before an hour of bytes */
-        rc = pg_cluster_look(&options, &cluster, ignore_broker, NULL, &why);
+        rc = pg_cluster_look(&options, &cluster, NULL, NULL, &why);
     if (!rc)
         rc = join(values, &fetch, &place, &why);
     if (rc)

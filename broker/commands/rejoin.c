@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "broker/backup/backup_fetch.h"
+#include "broker/base/metrics.h"
 #include "broker/journal/pg_cluster.h"
 #include "broker/log/kept_records.h"
 #include "broker/sources/peer_tokens.h"
@@ -52,21 +53,23 @@ check_place(const struct rejoin *r, const struct journal_place *place,
     return pg_cluster_check(&options, place, why);
 }
 
-/* True if the journal cannot continue the copy, which is older, or not there
- * yet. What else may be wrong, the start of the broker reports. */
+/* True if the journal cannot continue the copy, which is older, of another
+ * history, or not there yet. A journal that ends before the copy has lost
+ * records, which the copy may give back. What else may be wrong, the start of
+ * the broker reports. */
 static bool
 is_needed(const struct rejoin *r, struct journal_place *place,
           struct problem *reason)
 {
-    bool is_new = !has(r, "tidings.db");
     enum status rc;
 
     *place = (struct journal_place){.n = 0};
-    if (!is_new && (store_read_place(r->config->data, place, reason) ||
-                    !journal_place_is_set(place)))
+    if (has(r, "tidings.db") &&
+        (store_read_place(r->config->data, place, reason) ||
+         !journal_place_is_set(place)))
         return false;
     rc = check_place(r, place, reason);
-    return rc == STATUS_GONE || (is_new && rc == STATUS_DIFFERENT);
+    return rc == STATUS_GONE || rc == STATUS_DIFFERENT;
 }
 
 /* Fetching */
@@ -157,12 +160,14 @@ replace(struct rejoin *r, struct problem *why)
         (void)unlinkat(r->fd, REJOIN_OLD, AT_REMOVEDIR); /* if it is empty */
         rc = file_sync_dir(r->fd, why);
     }
-    if (!rc)
+    if (!rc) {
+        metrics_add(METRIC_CLUSTER_JOINS, 1);
         DIAG(DIAG_WARNING, "cluster",
              "this broker has joined the cluster anew; delete its former files "
              "when nobody misses them",
              diag_text("from", r->config->cluster_from),
              diag_text("former", has(r, REJOIN_OLD) ? REJOIN_OLD : "none"));
+    }
     return rc;
 }
 

@@ -1,15 +1,17 @@
 /*
- * rejoin.h - at its start, a broker of a cluster whose copy is too old fetches
- * the backup of another broker (--cluster-from).
+ * rejoin.h - a broker of a cluster whose copy cannot follow the journal any
+ * more fetches the backup of another broker (--cluster-from): at its start, or
+ * while it runs, when it ends its parts and begins them again (main.c).
  *
- *     the journal has forgotten records that the copy needs
+ *     the journal has forgotten records that the copy needs, or has others
  *         --> DATA/joining     the backup, fetched and checked
  *         --> DATA/replaced    gets the files of the old copy
  *         --> DATA             gets those of DATA/joining
  *
  * Nothing is deleted: the operator deletes DATA/replaced. While it is there,
- * the broker does not do this again. A copy that differs from the journal is
- * left alone: it may have what the journal has lost.
+ * the broker does not do this again. The backup must fit the journal: so a copy
+ * of another history goes only where another broker agrees with the journal. A
+ * copy with more records than the journal stays: it may give them back.
  *
  * DATA/restoring (STORE_RESTORING) keeps brokers out while files move. A start
  * after a crash goes on where it was cut off.

@@ -70,10 +70,14 @@ static const struct option rows[] = {
     {"cluster-stale", "SECONDS", SECONDS(cluster_stale_us, 0, 3650 * DAY), "60",
      "not ready for reads (/readyz?for=reads) when this broker is so far "
      "behind its cluster, although PostgreSQL answers; 0 is never"},
+    {"cluster-private-stale", "SECONDS",
+     SECONDS(cluster_private_stale_us, 0, 3650 * DAY), "300",
+     "private sets answer 503 when this broker has been cut off from its "
+     "cluster for so long: a right may have been revoked there; 0 is never"},
     {"cluster-from", "URL", URL(cluster_from, 500 + 1), NULL,
      "another broker of the cluster: if the journal has forgotten records that "
-     "this one lacks, its start fetches the backup of that one, with the token "
-     "of --peer-tokens for URL/backup"},
+     "this one lacks, or has another history, it fetches the backup of that "
+     "one, with the token of --peer-tokens for URL/backup"},
     {"cluster-read-only", NULL, FLAG(cluster_read_only), "no",
      "follow the cluster and serve reads alone: take no posts, change no "
      "settings, deliver nothing"},

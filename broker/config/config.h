@@ -75,7 +75,8 @@ struct config {
     uint64_t cluster_keep;    /* bytes of records */
     int64_t cluster_clock_us; /* most difference of clocks */
     int64_t cluster_stale_us; /* not ready for reads then; 0: never */
-    char cluster_from[512];   /* without a slash at the end; "": none */
+    int64_t cluster_private_stale_us; /* private sets are 503 then; likewise */
+    char cluster_from[512];           /* without a slash at the end; "": none */
     bool cluster_read_only;   /* follow the cluster, and add nothing to it */
     char cluster_bytes[1024]; /* "journal", or as archive */
     enum durable_by cluster_durable_by;

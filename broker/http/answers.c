@@ -11,6 +11,7 @@ answers_find_set(struct http *http, struct request *rq, struct slice name,
                  const struct principal *principal, unsigned rights,
                  struct head *head)
 {
+    struct problem why = {""};
     bool was_removed;
     struct set *set = registry_look(http->registry, name, head, &was_removed);
 
@@ -18,8 +19,12 @@ answers_find_set(struct http *http, struct request *rq, struct slice name,
         (set_is_visible(set, principal) ||
          (!principal->is_everyone &&
           rights_include(&principal->rights,
-                         rights & (RIGHT_PUBLISH | RIGHT_MANAGE), name))))
-        return set;
+                         rights & (RIGHT_PUBLISH | RIGHT_MANAGE), name)))) {
+        if (!set_check_rights(set, &why))
+            return set;
+        request_answer_problem(rq, 503, &why);
+        return NULL;
+    }
     was_removed = !set && was_removed && principal_sees(principal, name, true);
     request_refuse(rq, was_removed ? 410 : 404,
                    was_removed ? "the set \"%s\" was removed"

@@ -21,10 +21,7 @@ static enum status
 connect_for(struct pg_connection *c, const struct pg_options *options,
             struct problem *why)
 {
-    struct pg_options anonymous = *options;
-
-    anonymous.broker = NULL;
-    pg_init(c, &anonymous);
+    pg_init(c, options);
     return pg_connect(c, why);
 }
 
@@ -215,7 +212,8 @@ on_brokers(struct pg_rows *rows, void *user, struct problem *why)
     (void)why;
     while (PG_NEXT(rows, &b.name, &b.n, &b.behind_bytes, &b.silent_us,
                    &b.is_running, &b.is_reader, &b.owns))
-        look->on_broker(&b, look->user);
+        if (look->on_broker)
+            look->on_broker(&b, look->user);
     return STATUS_OK;
 }
 
@@ -317,7 +315,7 @@ pg_cluster_check(const struct pg_options *options,
                        ", and the journal has forgotten records up to %" PRIu64,
                        place->n, first);
     if (place->n > last)
-        return problem(why, STATUS_DIFFERENT,
+        return problem(why, STATUS_NOT_FOUND,
                        "the journal ends before record %" PRIu64
                        ", which the copy has",
                        place->n);

@@ -52,7 +52,8 @@ struct pg_broker {
     struct slice owns; /* names of leases, in order; lent */
 };
 
-/* Looks at the cluster, then at each broker, by name. */
+/* Looks at the cluster, then at each broker, by name (`on_broker` NULL: at
+ * none). */
 MUST_CHECK enum status
 pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
                 void (*on_broker)(const struct pg_broker *broker, void *user),
@@ -75,7 +76,7 @@ struct pg_server *pg_cluster_servers(const struct pg_options *options,
 
 /* Checks that a copy at `place` can follow the journal. STATUS_GONE: the
  * journal has forgotten records that the copy needs; STATUS_DIFFERENT: the copy
- * is of another history, or has records that the journal does not have. */
+ * is of another history; STATUS_NOT_FOUND: the journal ends before it. */
 MUST_CHECK enum status pg_cluster_check(const struct pg_options *options,
                                         const struct journal_place *place,
                                         struct problem *why);

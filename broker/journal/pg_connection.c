@@ -487,13 +487,12 @@ pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
     begin_wait(c);
     if (c->deadline_us > now_us + patience_us)
         c->deadline_us = now_us + patience_us;
-    {
-        const char *const values[] = {
-            c->options.address, kind,     session,  "UTF8", "3000",
-            parts[0],           parts[1], parts[2], NULL};
 
-        c->handle = libpq.PQconnectStartParams(names, values, 1);
-    }
+    const char *const values[] = {
+        c->options.address, kind,     session,  "UTF8", "3000",
+        parts[0],           parts[1], parts[2], NULL};
+
+    c->handle = libpq.PQconnectStartParams(names, values, 1);
     for (size_t w = 0; w < HOST_WORDS; w++)
         free(parts[w]);
     c->is_cancelled = false;

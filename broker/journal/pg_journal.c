@@ -204,7 +204,7 @@ journal_of(struct journal *journal)
 /* Reading */
 
 struct reading {
-    journal_take_fn *take;
+    journal_take_fn *take; /* NULL: the first row is all */
     void *user;
     struct log *log;           /* is to know the end first; NULL: it need not */
     uint64_t end;              /* number of the last record */
@@ -248,7 +248,7 @@ on_records(struct pg_rows *rows, void *user, struct problem *why)
         return say_different(why, r->read.n);
     if (r->log)
         log_note_end(r->log, r->end);
-    while (!rc && r->read.n < r->end &&
+    while (!rc && r->take && r->read.n < r->end &&
            PG_NEXT(rows, &place.n, &place.chain, &record)) {
         if (place.n != r->read.n + 1)
             return say_different(why, r->read.n);
@@ -616,19 +616,18 @@ report_place(struct pg_journal *j, struct problem *why)
     if (clock_steady_us() < j->report_at_us)
         return STATUS_OK;
     log_place(j->log, &place);
-    {
-        const struct pg_statement statements[] = {
-            {REPORT,
-             DB_VALUES(o->broker, o->instance, place.n, j->looks.server,
-                       o->is_reader ? 0 : j->keep_bytes),
-             .absent = STATUS_REFUSED, .reason = NAME_LOST},
-            {OLDEST, .into = DB_INTO(&oldest_us)},
-            {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),
-             .into = DB_INTO(&j->trimmed)},
-        };
 
-        rc = pg_run(&j->looks, statements, o->is_reader ? 2 : 3, why);
-    }
+    const struct pg_statement statements[] = {
+        {REPORT,
+         DB_VALUES(o->broker, o->instance, place.n, j->looks.server,
+                   o->is_reader ? 0 : j->keep_bytes),
+         .absent = STATUS_REFUSED, .reason = NAME_LOST},
+        {OLDEST, .into = DB_INTO(&oldest_us)},
+        {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),
+         .into = DB_INTO(&j->trimmed)},
+    };
+
+    rc = pg_run(&j->looks, statements, o->is_reader ? 2 : 3, why);
     if (!rc && !o->is_reader && judge_journal(j, &j->looks, why)) {
         log_note_copy(j->log, 0, STATUS_FORBIDDEN, why);
         if (!j->looks.handle)
@@ -710,12 +709,10 @@ run_follower(struct thread *t)
     while (thread_wait(t, wait_us)) {
         struct problem why = {""};
         enum status rc = look(j, &why);
+        bool is_away = rc && rc != STATUS_STOPPED;
 
-        bool is_away;
-
-        if (rc && rc != STATUS_STOPPED)
+        if (is_away)
             log_note_copy(j->log, 0, rc, &why);
-        is_away = rc && rc != STATUS_STOPPED;
         if (is_away && !j->is_away)
             DIAG(DIAG_WARNING, "journal",
                  "changes of other brokers do not come",
@@ -779,23 +776,12 @@ static const struct journal_ops reader_ops = {
     .close = pg_journal_close,
 };
 
-/* A reading that wants no record: the check of the first row is all. */
-static enum status
-want_none(const struct journal_place *place, struct slice record, void *user,
-          struct problem *why)
-{
-    (void)place;
-    (void)record;
-    (void)user;
-    return problem(why, STATUS_STOPPED, "enough");
-}
-
 enum status
 pg_journal_check(struct journal *journal, const struct journal_place *at,
                  struct problem *why)
 {
     struct pg_journal *j = journal_of(journal);
-    struct reading r = {.take = want_none, .read = *at};
+    struct reading r = {.read = *at};
     int64_t until_us = clock_steady_us() + NAME_WAIT_US;
     enum status rc;
 
@@ -805,7 +791,7 @@ pg_journal_check(struct journal *journal, const struct journal_place *at,
     if (!rc)
         rc = read_some(&j->looks, &r, why);
     pg_close(&j->looks); /* the follower's, which also listens */
-    return rc == STATUS_STOPPED ? STATUS_OK : rc;
+    return rc;
 }
 
 enum status

@@ -233,7 +233,10 @@ struct log_copy {
     bool is_cut_off;    /* the journal gives no turns or no records: the log
                            refuses posts, and its entries may be old ones */
     struct problem why; /* likewise */
-    bool is_wrong;      /* the journal has another history */
+    bool is_wrong;      /* the journal has another history, or has forgotten
+                           records that the log needs: it follows no more */
+    int64_t silent_us;  /* since the log last had all records, or since the
+                           start, if it has not had them yet */
     bool is_answering;  /* the journal is, so the log need not be old */
     uint64_t place;     /* the last record that the log has */
     uint64_t behind;    /* records that the journal had at the last look, and

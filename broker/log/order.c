@@ -17,6 +17,7 @@ order_init(struct order *o, const struct log_options *options)
     atomic_init(&o->cuts[CUT_RECORDS].is, true);
     problem_set(&o->cuts[CUT_RECORDS].why, "the journal has not answered yet");
     atomic_init(&o->cuts[CUT_TURNS].is, false);
+    o->certain_us = clock_steady_us(); /* silent_us */
     buf_init(&o->record, SIZE_MAX);
 }
 
@@ -63,7 +64,7 @@ void
 order_note_look(struct order *o, enum status rc)
 {
     pthread_mutex_lock(&o->mutex);
-    if (!rc || rc == STATUS_DIFFERENT)
+    if (!rc || rc == STATUS_DIFFERENT || rc == STATUS_GONE)
         o->is_wrong = rc;
     o->is_answering = !rc || rc == STATUS_BUSY || rc == STATUS_GONE ||
                       rc == STATUS_UNSUPPORTED;
@@ -115,6 +116,7 @@ order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
             copy->is_cut_off = true;
             copy->why = o->cuts[i].why;
         }
+    copy->silent_us = steady_us - o->certain_us;
     copy->is_wrong = o->is_wrong;
     copy->is_answering = o->is_answering;
     copy->place = o->place.n;

@@ -39,7 +39,7 @@ struct order {
                                    the log thread, which writes it, reads it
                                    without the mutex */
     bool is_certain;            /* the copy was, once, in this process */
-    bool is_wrong;              /* another history than the journal's */
+    bool is_wrong;              /* it cannot follow the journal any more */
     bool is_answering;          /* the journal did, at the last look */
     int64_t certain_us;         /* up to then; steady clock */
     uint64_t end;               /* the last known record of the journal */
@@ -101,9 +101,10 @@ void order_place(struct order *order, struct journal_place *place);
  * readers see them. */
 void order_note(struct order *order, int64_t us);
 
-/* What the last look came to, for readers: STATUS_OK; STATUS_DIFFERENT: another
- * history, until the next STATUS_OK; STATUS_BUSY, STATUS_GONE,
- * STATUS_UNSUPPORTED: there are records that this copy does not get. */
+/* What the last look came to, for readers: STATUS_OK; STATUS_DIFFERENT, another
+ * history, and STATUS_GONE, the journal has forgotten what the copy needs: both
+ * until the next STATUS_OK; STATUS_BUSY, STATUS_UNSUPPORTED: there are records
+ * that this copy does not get. */
 void order_note_look(struct order *order, enum status rc);
 
 /* The journal has `end` records, or more: it answers. */

@@ -183,8 +183,10 @@ follow_set(struct stream_sets *m, const struct start *start, struct slice name,
         stream_sets_remove(member);
     if (set)
         is_there = decide_start(start, set, head, &after, &is_since);
-    rc =
-        clients_take(&m->registry->clients, m->client, CLIENT_FOLLOWED, 1, why);
+    rc = set ? set_check_rights(set, why) : STATUS_OK;
+    if (!rc)
+        rc = clients_take(&m->registry->clients, m->client, CLIENT_FOLLOWED, 1,
+                          why);
     if (rc)
         return rc;
     member =

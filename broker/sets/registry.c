@@ -131,6 +131,23 @@ set_is_private(const struct set *set)
     return atomic_load(&set->is_private);
 }
 
+enum status
+set_check_rights(const struct set *set, struct problem *why)
+{
+    int64_t limit_us = registry_config(set->registry)->cluster_private_stale_us;
+    struct log_copy copy;
+
+    if (limit_us == 0 || !set_is_private(set))
+        return STATUS_OK;
+    log_copy(set->registry->log, &copy);
+    return copy.silent_us <= limit_us
+               ? STATUS_OK
+               : problem(why, STATUS_BUSY,
+                         "this broker lacks news of its cluster for %lld s: a "
+                         "right to a private set may have been revoked",
+                         (long long)(copy.silent_us / 1000000));
+}
+
 bool
 set_is_visible(const struct set *set, const struct principal *principal)
 {

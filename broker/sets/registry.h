@@ -329,6 +329,11 @@ bool set_is_private(const struct set *set);
  * list of sets. Any thread. */
 bool set_is_visible(const struct set *set, const struct principal *principal);
 
+/* STATUS_BUSY: the set is private, and this broker has had no news of its
+ * cluster for too long to know the rights to it (--cluster-private-stale). */
+MUST_CHECK enum status set_check_rights(const struct set *set,
+                                        struct problem *why);
+
 /* True if the set is too small for a state and a list on the disk: its log has
  * its few entries from the first one on, and no list was built. Any thread. */
 bool set_is_small(const struct set *set, const struct head *head);

@@ -27,7 +27,7 @@ TEST(a_build_with_a_sanitizer_has_no_filter)
 {
     struct problem why = {""};
 
-    assert_int_equal(syscall_filter_apply(&why), STATUS_UNSUPPORTED);
+    assert_int_equal(syscall_filter_apply(false, &why), STATUS_UNSUPPORTED);
     assert_non_null(strstr(why.text, "sanitizer"));
 }
 #else
@@ -193,7 +193,7 @@ run_filtered(int (*run)(const struct call *), const struct call *call,
         dup2(output[1], STDERR_FILENO);
         if (pipe2(work.gate, O_CLOEXEC) ||
             pthread_create(&thread, NULL, run_behind_gate, &work) ||
-            syscall_filter_apply(&why))
+            syscall_filter_apply(false, &why))
             _exit(UNFILTERED);
         close(work.gate[1]);
         pthread_join(thread, NULL);
