@@ -22,16 +22,14 @@
 /* The method of zlib's format, in the lower half of its first byte. */
 #define ZLIB_METHOD 8
 
-enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP };
-
 struct gunzip {
     z_stream z;
     gunzip_fn *on_bytes;
     void *user;
     uint64_t max_bytes;
     uint64_t n_out; /* bytes passed on so far */
-    enum form form;
-    bool is_deflate; /* its kind is not known before the first byte */
+    enum gunzip_form
+        form;        /* after the first byte GUNZIP_GZIP also of deflate */
     bool is_between; /* a member has ended, and no other has begun */
     bool is_full;    /* the last piece was full: zlib may hold more */
     struct buf rest; /* input that was fed and not inflated, from `at` on */
@@ -40,7 +38,7 @@ struct gunzip {
 };
 
 struct gunzip *
-gunzip_new(uint64_t max_bytes, bool takes_plain, gunzip_fn *on_bytes,
+gunzip_new(uint64_t max_bytes, enum gunzip_form form, gunzip_fn *on_bytes,
            void *user)
 {
     struct gunzip *g = memory_new(1, sizeof(*g));
@@ -50,23 +48,13 @@ gunzip_new(uint64_t max_bytes, bool takes_plain, gunzip_fn *on_bytes,
     g->on_bytes = on_bytes;
     g->user = user;
     g->max_bytes = max_bytes;
-    g->form = takes_plain ? FORM_UNKNOWN : FORM_GZIP;
+    g->form = form;
     buf_init(&g->rest, SIZE_MAX);
     /* 16: gzip, and nothing else. */
     if (inflateInit2(&g->z, 16 + MAX_WBITS) != Z_OK) {
         free(g);
         return NULL;
     }
-    return g;
-}
-
-struct gunzip *
-gunzip_new_deflate(uint64_t max_bytes, gunzip_fn *on_bytes, void *user)
-{
-    struct gunzip *g = gunzip_new(max_bytes, true, on_bytes, user);
-
-    if (g)
-        g->is_deflate = true;
     return g;
 }
 
@@ -86,7 +74,7 @@ pass_on(struct gunzip *g, struct slice bytes, struct problem *why)
     if (bytes.size > g->max_bytes - g->n_out)
         return problem(why, STATUS_TOO_LARGE, "more than %" PRIu64 " bytes%s",
                        g->max_bytes,
-                       g->form == FORM_GZIP ? " when inflated" : "");
+                       g->form == GUNZIP_GZIP ? " when inflated" : "");
     g->n_out += bytes.size;
     return bytes.size ? g->on_bytes(bytes, g->user, why) : STATUS_OK;
 }
@@ -129,16 +117,14 @@ inflate_step(struct gunzip *g, struct slice *input, struct problem *why)
     size_t n_out = 0;
     enum status rc = STATUS_OK;
 
-    if (g->form == FORM_UNKNOWN && size > 0) {
-        unsigned char first = (unsigned char)*input->data;
-
-        g->form =
-            g->is_deflate || first == MEMBER_MAGIC ? FORM_GZIP : FORM_PLAIN;
-        if (g->is_deflate)
-            inflateReset2(&g->z,
-                          (first & 15) == ZLIB_METHOD ? MAX_WBITS : -MAX_WBITS);
+    if (g->form == GUNZIP_EITHER && size > 0)
+        g->form = *input->data == MEMBER_MAGIC ? GUNZIP_GZIP : GUNZIP_PLAIN;
+    if (g->form == GUNZIP_DEFLATE && size > 0) {
+        g->form = GUNZIP_GZIP;
+        inflateReset2(&g->z, (*input->data & 15) == ZLIB_METHOD ? MAX_WBITS
+                                                                : -MAX_WBITS);
     }
-    if (g->form != FORM_GZIP) {
+    if (g->form != GUNZIP_GZIP) {
         rc = pass_on(g, (struct slice){input->data, size}, why);
         slice_skip(input, size);
         return rc;
@@ -218,7 +204,7 @@ gunzip_all(struct gunzip *g, struct slice bytes, struct problem *why)
 enum status
 gunzip_end(const struct gunzip *g, struct problem *why)
 {
-    if (g->form == FORM_GZIP && !g->is_between)
+    if (g->form == GUNZIP_GZIP && !g->is_between)
         return problem(why, STATUS_MALFORMED,
                        "not gzip: it ends before its end");
     return STATUS_OK;

@@ -27,17 +27,20 @@ struct gunzip;
 typedef enum status gunzip_fn(struct slice bytes, void *user,
                               struct problem *why);
 
-/* Makes a reader that passes on at most `max_bytes`. `takes_plain`: passes on
- * input unchanged that does not begin like a member. Many sources keep their
- * lists as .xml.gz without saying so, or call a plain list gzip. NULL: no
- * memory. */
-struct gunzip *gunzip_new(uint64_t max_bytes, bool takes_plain,
-                          gunzip_fn *on_bytes, void *user);
+/* What comes in. */
+enum gunzip_form {
+    GUNZIP_GZIP,
+    GUNZIP_PLAIN,  /* passed on unchanged */
+    GUNZIP_EITHER, /* plain if it does not begin like a member: many sources
+                      keep their lists as .xml.gz without saying so, or call a
+                      plain list gzip */
+    GUNZIP_DEFLATE /* zlib's format, or the bare one that some servers send
+                      instead */
+};
 
-/* Makes a reader of deflate: zlib's format, or the bare one that some servers
- * send instead. NULL: no memory. */
-struct gunzip *gunzip_new_deflate(uint64_t max_bytes, gunzip_fn *on_bytes,
-                                  void *user);
+/* Makes a reader that passes on at most `max_bytes`. NULL: no memory. */
+struct gunzip *gunzip_new(uint64_t max_bytes, enum gunzip_form form,
+                          gunzip_fn *on_bytes, void *user);
 void gunzip_free(struct gunzip *g); /* NULL is allowed */
 
 /* Takes `bytes` and makes one step. STATUS_MALFORMED: not gzip, or damaged;

@@ -624,23 +624,13 @@ options_take(const struct options *options, const char *const *texts,
 {
     enum status rc = STATUS_OK;
 
-    for (size_t i = 0; !rc && i < options->n; i++)
-        if (texts[i] && options->rows[i].type != OPTION_FILE &&
-            options->rows[i].type != OPTION_GIVEN)
-            rc = options_read(&options->rows[i], "--", texts[i], values, why);
-    return rc;
-}
+    for (size_t i = 0; !rc && i < options->n; i++) {
+        const struct option *o = &options->rows[i];
+        const char *text = texts ? texts[i] : o->standard;
 
-enum status
-options_set_defaults(const struct options *options, void *values,
-                     struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < options->n; i++)
-        if (options->rows[i].standard && options->rows[i].type != OPTION_GIVEN)
-            rc = options_read(&options->rows[i], "--",
-                              options->rows[i].standard, values, why);
+        if (text && o->type != OPTION_FILE && o->type != OPTION_GIVEN)
+            rc = options_read(o, "--", text, values, why);
+    }
     return rc;
 }
 

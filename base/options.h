@@ -153,15 +153,11 @@ MUST_CHECK enum status options_arguments(const struct options *options,
                                          struct problem *why);
 void options_arguments_fini(struct arguments *given);
 
-/* Converts `texts`, one for each row (NULL: none); rows of OPTION_GIVEN and
- * OPTION_FILE are left out. */
+/* Converts `texts`, one for each row (NULL: none), or, if it is NULL, the
+ * default of each row; rows of OPTION_GIVEN and OPTION_FILE are left out. */
 MUST_CHECK enum status options_take(const struct options *options,
                                     const char *const *texts, void *values,
                                     struct problem *why);
-
-/* Sets the default of every row that has one. */
-MUST_CHECK enum status options_set_defaults(const struct options *options,
-                                            void *values, struct problem *why);
 
 /* Prints the rows for --help. */
 void options_help(const struct options *options, FILE *to);

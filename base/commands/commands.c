@@ -215,7 +215,7 @@ take_values(const struct options *options, const struct arguments *given,
     *values = memory_new(1, options->size);
     if (!*values)
         return problem_memory(why);
-    rc = options_set_defaults(options, *values, why);
+    rc = options_take(options, NULL, *values, why);
     return rc ? rc
               : options_take(options, given->options + first, *values, why);
 }

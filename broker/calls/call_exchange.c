@@ -495,9 +495,9 @@ begin_decoding(struct call_connection *p)
     if (coding.size == 0 || slice_is_word(coding, "identity"))
         return true;
     if (slice_is_word(coding, "deflate"))
-        p->now.gunzip = gunzip_new_deflate(max, on_inflated, p);
+        p->now.gunzip = gunzip_new(max, GUNZIP_DEFLATE, on_inflated, p);
     else if (slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip"))
-        p->now.gunzip = gunzip_new(max, false, on_inflated, p);
+        p->now.gunzip = gunzip_new(max, GUNZIP_GZIP, on_inflated, p);
     if (p->now.gunzip)
         return true;
     call_fail(p->call, CALL_BROKEN, "its Content-Encoding \"%.40s\" is unknown",

@@ -372,7 +372,7 @@ bridging_add(struct bridge_config **bridges, size_t *n, struct slice name,
     bridge = &larger[(*n)++];
     *bridge = (struct bridge_config){.line = line};
     memcpy(bridge->name, name.data, name.size);
-    return options_set_defaults(&bridge_options, bridge, why);
+    return options_take(&bridge_options, NULL, bridge, why);
 }
 
 void

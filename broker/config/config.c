@@ -523,7 +523,7 @@ config_read(struct config *config, int argc, char **argv,
         config->cluster_name[0] = '\0';
     if (cores > 1)
         config->threads = cores > 64 ? 64 : (uint64_t)cores;
-    rc = options_set_defaults(&config_options, config, why);
+    rc = options_take(&config_options, NULL, config, why);
     *wish = CONFIG_RUN;
     if (rc)
         return rc;

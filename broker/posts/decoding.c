@@ -18,7 +18,7 @@ decoding_decode(struct decoding *in, struct slice coding, uint64_t max_bytes,
         return problem(why, STATUS_UNSUPPORTED,
                        "a post is read as it is, or in %s; not in \"%s\"",
                        DECODING_OFFERED, problem_quote(coding).text);
-    in->gunzip = gunzip_new(max_bytes, false, on_inflated, in);
+    in->gunzip = gunzip_new(max_bytes, GUNZIP_GZIP, on_inflated, in);
     if (!in->gunzip)
         return problem_memory(why);
     return STATUS_OK;

@@ -221,7 +221,7 @@ work_on_list(struct job *job)
     struct coming_list *list = list_entry(job, struct coming_list, job);
     struct list_chain chain = {.epoch = ""};
     struct gunzip *gunzip =
-        gunzip_new(LIST_READER_LIST_MAX, true, on_bytes, list);
+        gunzip_new(LIST_READER_LIST_MAX, GUNZIP_EITHER, on_bytes, list);
     struct list_proof *proof = list_proof_new(
         &chain, list->reader->parts.all[list->i].url, &events, list);
     struct problem *why = &list->why;

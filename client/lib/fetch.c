@@ -52,7 +52,7 @@ static const struct {
     {"Link", offsetof(struct fetch_answer, link)},
 };
 
-#define N_VALUES (sizeof(values) / sizeof(values[0]))
+#define N_VALUES N_ELEMENTS(values)
 
 struct fetch {
     struct retired retired; /* the first */
@@ -253,8 +253,8 @@ open_coding(struct fetch *f)
         f->gunzip[1] = f->gunzip[0];
         on_inflated = f->gunzip[1] ? on_half_plain : on_plain;
         f->gunzip[0] =
-            is_gzip ? gunzip_new(f->request.max_bytes, false, on_inflated, f)
-                    : gunzip_new_deflate(f->request.max_bytes, on_inflated, f);
+            gunzip_new(f->request.max_bytes,
+                       is_gzip ? GUNZIP_GZIP : GUNZIP_DEFLATE, on_inflated, f);
         if (!f->gunzip[0])
             return problem_memory(&f->undo);
     }
@@ -717,7 +717,7 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
         JSON_NUMBER("line", &line),
     };
     bool is_read = !json_fields_read(buf_slice(&answer->body), members,
-                                     sizeof(members) / sizeof(members[0]));
+                                     N_ELEMENTS(members));
     bool has_note = answer->note && answer->note[0];
 
     if (is_read && entry && line)

@@ -347,7 +347,8 @@ static enum status
 read_file(struct gather *g, const char *path)
 {
     FILE *f = fopen(path, "re");
-    struct gunzip *gunzip = gunzip_new(UNPACKED_MAX, true, on_bytes, g);
+    struct gunzip *gunzip =
+        gunzip_new(UNPACKED_MAX, GUNZIP_EITHER, on_bytes, g);
     struct problem why = {""};
     enum status rc = STATUS_OK;
     char place[64] = "";

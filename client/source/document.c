@@ -53,8 +53,8 @@ document_new_moved(const char *url, const char *base, uint64_t max_bytes,
         return NULL;
     d->reader = document_reader_new(base, is_robots(url) || is_robots(base),
                                     events, user);
-    d->gunzip[0] = gunzip_new(max_bytes, true, on_packed, d);
-    d->gunzip[1] = gunzip_new(max_bytes, true, on_bytes, d);
+    d->gunzip[0] = gunzip_new(max_bytes, GUNZIP_EITHER, on_packed, d);
+    d->gunzip[1] = gunzip_new(max_bytes, GUNZIP_EITHER, on_bytes, d);
     if (d->reader && d->gunzip[0] && d->gunzip[1])
         return d;
     document_free(d);

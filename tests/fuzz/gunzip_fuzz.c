@@ -20,7 +20,7 @@ collect(struct slice bytes, void *user, struct problem *why)
 static enum status
 inflate_in_steps(struct slice bytes, size_t step, struct buf *to)
 {
-    struct gunzip *g = gunzip_new(OUT_MAX, false, collect, to);
+    struct gunzip *g = gunzip_new(OUT_MAX, GUNZIP_GZIP, collect, to);
     struct problem why = {""};
     enum status rc = STATUS_OK;
 

@@ -46,7 +46,7 @@ static struct inflated
 inflate_all(struct slice bytes, size_t step, uint64_t max)
 {
     struct inflated in = {.rc = STATUS_OK};
-    struct gunzip *g = gunzip_new(max, false, collect, &in);
+    struct gunzip *g = gunzip_new(max, GUNZIP_GZIP, collect, &in);
 
     assert_non_null(g);
     buf_init(&in.bytes, SIZE_MAX);
@@ -130,7 +130,8 @@ assert_passes_on(struct slice bytes, const char *text)
 {
     for (size_t at = 0; at <= bytes.size; at++) {
         struct inflated in = {.rc = STATUS_OK};
-        struct gunzip *g = gunzip_new(strlen(text), true, collect, &in);
+        struct gunzip *g =
+            gunzip_new(strlen(text), GUNZIP_EITHER, collect, &in);
 
         assert_non_null(g);
         buf_init(&in.bytes, SIZE_MAX);
@@ -309,7 +310,7 @@ TEST(ends_with_what_the_receiver_says)
     int n = 0;
 
     gzip_add_bomb(&b, 'a', 1 << 20);
-    g = gunzip_new(SIZE_MAX, false, refuse, &n);
+    g = gunzip_new(SIZE_MAX, GUNZIP_GZIP, refuse, &n);
     assert_int_equal(gunzip_feed(g, buf_slice(&b), &why), STATUS_INVALID);
     assert_string_equal(why.text, "no");
     assert_int_equal(n, 1);

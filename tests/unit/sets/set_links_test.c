@@ -20,9 +20,8 @@ open_with(size_t n)
     for (size_t i = 0; i < n; i++) {
         memcpy(bridges[i].name, "x", sizeof("x"));
         bridges[i].line = 1;
-        assert_int_equal(
-            options_set_defaults(&bridge_options, &bridges[i], NULL),
-            STATUS_OK);
+        assert_int_equal(options_take(&bridge_options, NULL, &bridges[i], NULL),
+                         STATUS_OK);
         assert_int_equal(bridge_read_url("mqtts://a.org:1", &bridges[i], NULL),
                          STATUS_OK);
         memcpy(bridges[i].out, "*", 2);
