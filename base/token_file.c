@@ -105,19 +105,15 @@ token_file_read(const char *path, bool is_regular, struct token *token,
     token->is_regular = type == S_IFREG;
     if (!rc && is_regular && !token->is_regular)
         rc = problem(why, STATUS_IO, "%s: a pipe is not read again", path);
-    if (line.size > 0 && bytes[line.size - 1] == '\n')
-        line.size--;
-    if (line.size > 0 && bytes[line.size - 1] == '\r')
-        line.size--;
+    line.size -= slice_ends(line, "\n");
+    line.size -= slice_ends(line, "\r");
     if (!rc && memchr(bytes, '\n', line.size))
         rc = problem(why, STATUS_INVALID,
                      "%s: a token file is one line, this one has more", path);
     if (!rc)
         rc = token_check(line, path, why);
-    if (!rc) {
-        memcpy(token->text, line.data, line.size);
-        token->text[line.size] = '\0';
-    }
+    if (!rc)
+        slice_copy(token->text, sizeof(token->text), line);
     explicit_bzero(bytes, sizeof(bytes));
     return rc;
 }

@@ -122,6 +122,15 @@ say_held(uint64_t n, uint64_t n_of)
         say("held back: no deletions any more");
 }
 
+void
+end_output(int *error, struct td_client *client)
+{
+    if (fflush(stdout) && !*error) {
+        *error = errno;
+        td_stop(client);
+    }
+}
+
 enum exit_code
 cannot_write(int error)
 {

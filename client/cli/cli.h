@@ -42,6 +42,10 @@ enum exit_code left_out_code(void);
 /* Prints that deletions are held back, or no longer. */
 void say_held(uint64_t n, uint64_t n_of);
 
+/* Ends a line or a part of standard output. If it cannot be written, sets
+ * *error, unless that is set, to errno, and stops the handle. */
+void end_output(int *error, struct td_client *client);
+
 /* Prints that standard output could not be written, by `error` of errno.h (0:
  * unknown); quietly if the reader closed it. Returns EXIT_FAILED. */
 enum exit_code cannot_write(int error);

@@ -13,7 +13,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/progress.h"
 #include "proto/fnv1a.h"
-#include "proto/number.h"
+#include "proto/resourcesync/position.h"
 
 /*
  * Prints changes as lines: text, JSON or XML.
@@ -87,11 +87,11 @@ put_entry(FILE *to, const struct td_change *change)
         size_t size = end ? (size_t)(end - text) : left;
 
         fwrite_unlocked(text, 1, size, to);
-        if (!end)
-            break;
-        putc_unlocked(' ', to);
-        text = end + 1;
-        left -= size + 1;
+        if (end)
+            putc_unlocked(' ', to);
+        size += end != NULL;
+        text += size;
+        left -= size;
     }
 }
 
@@ -584,8 +584,7 @@ position_of(char to[TD_POSITION_SIZE], const struct td_message *message,
     if (i + 1 == message->n_changes)
         snprintf(to, TD_POSITION_SIZE, "%s", all);
     else if (message->changes[i].seq && all[0])
-        snprintf(to, TD_POSITION_SIZE, "%.*s-%llu", (int)strcspn(all, "-"), all,
-                 (unsigned long long)message->changes[i].seq);
+        position_write(to, all, message->changes[i].seq);
 }
 
 /* Runs the command for a change or, without one, for `what`. */
@@ -992,15 +991,6 @@ static const struct option tail_rows[] = {
  * Those already printed are then gone, so none comes twice. */
 #define TRIES 3
 
-/* Reads the number behind the last "-" of a position. */
-static bool
-read_seq(const char *position, uint64_t *seq)
-{
-    const char *number = strrchr(position, '-');
-
-    return number && number_read(slice_of(number + 1), seq);
-}
-
 /* Sets `after` to the position before the last `n` changes, as far as the set
  * retains them, and *n to their number. */
 static void
@@ -1008,21 +998,20 @@ read_start(struct broker_call *call, uint64_t *n, char after[TD_POSITION_SIZE])
 {
     char earliest[TD_POSITION_SIZE], position[TD_POSITION_SIZE];
     struct slice set = buf_slice(&call->json);
-    uint64_t oldest, last, start;
+    struct position oldest, last;
 
     if (call->code)
         return;
     plain_json_text(set, "position", position, sizeof(position));
     plain_json_text(set, "earliest", earliest, sizeof(earliest));
-    if (!read_seq(position, &last) || !read_seq(earliest, &oldest) ||
-        oldest > last) {
+    if (position_read(slice_of(position), &last) ||
+        position_read(slice_of(earliest), &oldest) || oldest.seq > last.seq) {
         call->code = failed("%s is not a set of a Tidings broker", call->url);
         return;
     }
-    start = last - oldest > *n ? last - *n : oldest;
-    *n = last - start;
-    snprintf(after, TD_POSITION_SIZE, "%.*s-%" PRIu64,
-             (int)(strrchr(position, '-') - position), position, start);
+    if (*n > last.seq - oldest.seq)
+        *n = last.seq - oldest.seq;
+    position_write(after, last.epoch, last.seq - *n);
 }
 
 static enum exit_code

@@ -58,15 +58,6 @@ static const struct option options[] = {
 /* Output */
 
 static void
-end_line(struct harvest_values *o)
-{
-    if (fflush(stdout) && !o->error) {
-        o->error = errno;
-        td_stop(o->how.target);
-    }
-}
-
-static void
 print_change(const char *change, struct slice loc, void *user)
 {
     struct harvest_values *o = user;
@@ -80,7 +71,7 @@ print_change(const char *change, struct slice loc, void *user)
         putchar('\n');
     }
     free(text);
-    end_line(o);
+    end_output(&o->error, o->how.target);
 }
 
 /* Names a kind in a sentence. */
@@ -129,7 +120,7 @@ on_look(const struct harvest_look *look, void *user)
                      "look", look->url, look->kind, as_of, look->not_complete,
                      c->added, c->changed, c->deleted, c->held_back,
                      c->left_out, c->left_out_text, c->mended);
-        end_line(o);
+        end_output(&o->error, o->how.target);
         return;
     }
     /* https://example.org/sitemap.xml: Sitemap, complete as of
@@ -148,7 +139,7 @@ on_look(const struct harvest_look *look, void *user)
     if (c->left_out)
         printf(", %" PRIu64 " left out", c->left_out);
     puts(o->how.is_dry ? " (nothing was posted)" : "");
-    end_line(o);
+    end_output(&o->error, o->how.target);
     say_rows(look->url, "mended", c->mended, c->mended_text, o->mended);
     say_rows(look->url, "left out", c->left_out, c->left_out_text, o->left_out);
     if (look->not_complete[0])

@@ -76,10 +76,7 @@ static void
 end_line(struct mirror *m)
 {
     puts("}");
-    if (fflush(stdout) && !m->error) {
-        m->error = errno;
-        td_stop(m->client);
-    }
+    end_output(&m->error, m->client);
 }
 
 static void

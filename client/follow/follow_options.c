@@ -21,8 +21,7 @@ read_url(struct follow_options *parsed, const char *url, struct problem *why)
 
     if (begin)
         host = (struct slice){begin + 3, strcspn(begin + 3, "/?#")};
-    if (text.size < sizeof(parsed->url) && host.size &&
-        (!strncasecmp(url, "http://", 7) || !strncasecmp(url, "https://", 8)) &&
+    if (text.size < sizeof(parsed->url) && host.size && uri_is_web(url) &&
         !memchr(host.data, '@', host.size) && !strpbrk(url, "#\"<>\\^`{|}") &&
         !uri_check(text, "url", NULL)) {
         memcpy(parsed->url, text.data, text.size + 1);

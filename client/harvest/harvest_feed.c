@@ -200,9 +200,8 @@ note_position(struct harvest_feed *f, const struct td_message *message,
     if (i == message->n_changes)
         snprintf(f->position, sizeof(f->position), "%s", message->position);
     else
-        snprintf(f->position, sizeof(f->position), "%.*s-%" PRIu64,
-                 (int)strcspn(message->position, "-"), message->position,
-                 message->changes[i - 1].seq);
+        position_write(f->position, message->position,
+                       message->changes[i - 1].seq);
     f->has_position = !f->is_replay;
 }
 

@@ -48,8 +48,6 @@ may_try_again(struct harvest_target *t, enum td_status rc, bool is_passing,
                                                          : HARVEST_FAILED);
     }
     td_answered(t->client, &asked_s);
-    if (!*pause_ms)
-        *pause_ms = PAUSE_FIRST;
     ms = pause_asked(pause_ms, PAUSE_MOST_MS, asked_s);
     harvest_target_say(t, "%s; again in %.1f s", td_problem(t->client),
                        ms / 1000.0);
@@ -137,7 +135,7 @@ static bool
 deliver_post(struct harvest_target *t, const struct harvest_post *post)
 {
     const struct td_publish_options how = {.key = post->key};
-    unsigned pause_ms = 0;
+    unsigned pause_ms = PAUSE_FIRST;
     bool is_passing;
 
     for (;;) {
@@ -175,9 +173,7 @@ on_sought(const struct td_message *message, void *user)
         const struct td_change *c = &message->changes[i];
 
         if (post_search_next(s->search, harvest_text_of(c))) {
-            snprintf(s->position, sizeof(s->position), "%.*s-%" PRIu64,
-                     (int)strcspn(message->position, "-"), message->position,
-                     c->seq);
+            position_write(s->position, message->position, c->seq);
             s->last = c->seq;
             return 1;
         }
@@ -260,7 +256,7 @@ on_member(const char *path, const char *value, void *user)
 static bool
 ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
 {
-    unsigned pause_ms = 0;
+    unsigned pause_ms = PAUSE_FIRST;
 
     for (;;) {
         enum td_status rc;
@@ -340,7 +336,7 @@ read_set(struct harvest_target *t, const char *after, struct reading *r)
         .until_caught_up = 1,
         .baseline = after ? TD_BASELINE_GONE : TD_BASELINE_FIRST,
     };
-    unsigned pause_ms = 0;
+    unsigned pause_ms = PAUSE_FIRST;
 
     for (;;) {
         enum td_status rc =

@@ -218,8 +218,8 @@ first_env(const char *const *names)
 static bool
 is_below(struct slice host, struct slice name)
 {
-    while (name.size > 0 && name.data[0] == '.')
-        name = (struct slice){name.data + 1, name.size - 1};
+    while (slice_take_char(&name, '.'))
+        continue;
     while (name.size > 0 && name.data[name.size - 1] == '.')
         name.size--;
     return name.size > 0 && host.size >= name.size &&

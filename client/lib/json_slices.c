@@ -40,8 +40,7 @@ take_value(struct slice *rest, struct slice *value)
         char c = rest->data[i];
 
         if (c == '"') {
-            size_t size =
-                string_size((struct slice){rest->data + i, rest->size - i});
+            size_t size = string_size(slice_from(*rest, i));
 
             if (!size)
                 return false;
@@ -73,9 +72,8 @@ static bool
 step_over(struct slice *rest, char open)
 {
     skip_space(rest);
-    if (!rest->size || (rest->data[0] != open && rest->data[0] != ','))
+    if (!slice_take_char(rest, open) && !slice_take_char(rest, ','))
         return false;
-    slice_skip(rest, 1);
     skip_space(rest);
     return rest->size && rest->data[0] != ']' && rest->data[0] != '}';
 }
@@ -99,10 +97,7 @@ json_slices_next(struct slice *rest, struct slice *name, struct slice *value)
     *name = (struct slice){rest->data + 1, size - 2};
     slice_skip(rest, size);
     skip_space(rest);
-    if (!rest->size || rest->data[0] != ':')
-        return false;
-    slice_skip(rest, 1);
-    return take_value(rest, value);
+    return slice_take_char(rest, ':') && take_value(rest, value);
 }
 
 bool

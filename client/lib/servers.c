@@ -101,7 +101,7 @@ is_header(const char *line)
     if (!name || !line[name] || strcspn(line, " \t\"(),/;<=>?@[\\]{}") < name)
         return false;
     for (const char *c = line; *c; c++)
-        if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f)
+        if (slice_is_control(*c))
             return false;
     return true;
 }
@@ -116,13 +116,11 @@ is_own(struct slice name)
         "Connection", "Content-Length",    "Host",    "Keep-Alive",
         "TE",         "Transfer-Encoding", "Trailer", "Upgrade",
     };
-    static const char handshake[] = "Sec-WebSocket-";
 
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(own); i++)
         if (slice_is_word(name, own[i]))
             return true;
-    return name.size >= sizeof(handshake) - 1 &&
-           !strncasecmp(name.data, handshake, sizeof(handshake) - 1);
+    return slice_starts_word(name, "Sec-WebSocket-");
 }
 
 enum status

@@ -40,7 +40,7 @@ add_segment(struct path *path, struct slice segment)
 {
     for (size_t i = 0; i < segment.size; i++) {
         char c = segment.data[i];
-        struct slice rest = {segment.data + i, segment.size - i};
+        struct slice rest = slice_from(segment, i);
         int byte = uri_escape(rest);
 
         if (ascii_is_alnum(c) || (c && strchr("_+,=@:", c)) ||

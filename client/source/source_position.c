@@ -54,15 +54,10 @@ enum status
 source_position_read(struct slice text, struct source_position *place)
 {
     struct source_position result = {.time_us = DATETIME_NONE};
-    enum status rc;
+    enum status rc = slice_take_char(&text, '@')
+                         ? read_timed(text, &result)
+                         : position_read(text, &result.at);
 
-    if (text.size > 0 && text.data[0] == '@') {
-        text.data++;
-        text.size--;
-        rc = read_timed(text, &result);
-    } else {
-        rc = position_read(text, &result.at);
-    }
     if (!rc)
         *place = result;
     return rc;

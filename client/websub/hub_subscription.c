@@ -152,21 +152,7 @@ static bool post_request(struct hub_subscription *l);
 bool
 hub_subscription_is_safe(const char *hub)
 {
-    struct buf host;
-    bool is_safe;
-
-    if (!strncasecmp(hub, "https:", 6))
-        return true;
-    buf_init(&host, 1024);
-    websub_host(&host, slice_of(hub));
-    BUF_ADD(&host, "\0");
-    /* An address, not a name that begins like one. */
-    is_safe = !host.failed &&
-              (!strcmp(host.data, "localhost") || !strcmp(host.data, "[::1]") ||
-               (!strncmp(host.data, "127.", 4) &&
-                !host.data[strspn(host.data, "0123456789.")]));
-    buf_fini(&host);
-    return is_safe;
+    return !strncasecmp(hub, "https:", 6) || websub_is_loopback(slice_of(hub));
 }
 
 /* 307 and 308: sends the same request to the other hub (W-033). False: no valid

@@ -114,13 +114,11 @@ enter_state(struct td_subscriber *s, enum state state)
 static void
 retry_later(struct td_subscriber *s, const struct problem *why)
 {
-    uint64_t ms = pause_take(&s->pause_ms, PAUSE_MOST);
+    unsigned ms = pause_asked(&s->pause_ms, PAUSE_MOST, why->retry_after_s);
 
-    if (ms < (uint64_t)why->retry_after_s * 1000)
-        ms = (uint64_t)why->retry_after_s * 1000;
     s->n_failed++;
     enter_state(s, STATE_PAUSING);
-    s->waits_ms = ms < PAUSE_MOST ? (unsigned)ms : PAUSE_MOST;
+    s->waits_ms = ms < PAUSE_MOST ? ms : PAUSE_MOST;
     timer_start(s->timer, s->waits_ms);
     report_state(s, TD_TROUBLE, why->text);
 }

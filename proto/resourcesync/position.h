@@ -23,7 +23,8 @@ bool epoch_is_valid(struct slice text);
 /* Reads "epoch-seq" or a plain seq. STATUS_MALFORMED: neither. */
 MUST_CHECK enum status position_read(struct slice text, struct position *p);
 
-/* Writes "epoch-seq", NUL-terminated, and returns its size without the NUL. */
+/* Writes "epoch-seq", NUL-terminated, and returns its size without the NUL.
+ * `epoch`: or what begins with it, as another position. */
 size_t position_write(char to[POSITION_MAX], const char *epoch, uint64_t seq);
 
 /* The part of a set's log that a document or message stands for. All of it is a
