@@ -190,7 +190,7 @@ judge(const struct bucket *b, const struct wish *w, struct problem *why)
     write_words(b, words);
     if (http == 404 && !strstr(words, "NoSuchBucket"))
         rc = STATUS_NOT_FOUND;
-    else if (http == 412)
+    else if (http == 412 || http == 304) /* which some versions of MinIO say */
         rc = STATUS_CONFLICT;
     else if (http >= 500 || http == 409 || http == 429 ||
              strstr(words, "RequestTimeout"))

@@ -13,6 +13,7 @@ from datetime import datetime
 
 import pytest
 
+from tidings_test import npm
 from tidings_test.backups import Backups
 from tidings_test.content import multipart
 from tidings_test.http import check_refused
@@ -262,6 +263,45 @@ def test_lists_and_dumps_go_into_the_bucket(archived, bucket, run, tmp_path):
     news.delete()
     wait_for("an empty bucket", lambda: not bucket.objects)
     wait_for("no folder", lambda: not news.folder.exists())
+
+
+# What is there already need not be stored again, in whichever words a server says so.
+@pytest.mark.parametrize("taken", (412, 304))
+def test_an_object_that_is_there_is_as_good_as_a_new_one(archived, bucket, run, taken):
+    bucket.taken = taken
+    broker = archived(cache="1G")
+    news = broker.set()
+    news.post(LISTS * EACH)
+    wait_for("stubs", lambda: all(stub(news, n).exists() for n in range(1, LISTS + 1)))
+    stub(news, 3).unlink()
+    wait_for("the stub", lambda: stub(news, 3).exists())
+    assert broker.metrics()["tidings_bucket_failed_total"] == 0
+    check_read(news, run)
+
+
+# Another server of the protocol, which has no If-None-Match.
+def test_s3rver_keeps_an_archive(start_broker, start, run, tmp_path):
+    server = start(
+        *(npm.node(), npm.command("s3rver"), "-d", tmp_path / "s3", "-a", "127.0.0.1"),
+        *("-p", "0", "--configure-bucket", "tidings"),
+    )
+    port = server.out.find(lambda line: "listening" in line, "its port").split(":")[-1]
+    credentials = tmp_path / "s3-credentials"
+    credentials.write_text("S3RVER\nS3RVER\n")
+    credentials.chmod(0o600)
+    address = f"s3://tidings/a?endpoint=http://127.0.0.1:{port.strip()}"
+    tried = run("tidingsd", "bucket", "check", address, "--s3-credentials", credentials)
+    assert "stores, returns and deletes objects" in tried.output()
+    broker = start_broker(
+        *("--rotate-entries", EACH, "--remove-grace", "0", "--local-days", "0"),
+        *("--archive", address, "--archive-cache", "0", "--s3-credentials", credentials),
+    )
+    news = broker.set()
+    news.post(LISTS * EACH)
+    wait_moved(news)
+    check_read(news, run)
+    news.delete()
+    wait_for("an empty bucket", lambda: not any((tmp_path / "s3/tidings").glob("a/*")))
 
 
 # A kill may leave a file that was being written, under the name of no list.

@@ -6,6 +6,7 @@
         bucket.objects                    {key: bytes}
         bucket.requests                   ["PUT archive/x", ...]
         bucket.fault("PUT", "500", times=2)
+    bucket.taken = 304                says that there is such an object
 
 Faults: a status ("500", "503", "403"), "cut" (no whole answer), "late" (no answer until
 release()), "mute" (done, and no answer), "body" (a changed byte), "short", "long" (a part
@@ -162,7 +163,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def object_put(self, key, body):
         with self.server.bucket.lock:
             if self.headers.get("If-None-Match") == "*" and key in self.server.bucket.objects:
-                self.refuse(412, "PreconditionFailed")
+                self.refuse(self.server.bucket.taken, "PreconditionFailed")
                 return
             self.server.bucket.objects[key] = body
         self.answer(200, b"", {"ETag": '"no-digest"'})
@@ -178,6 +179,7 @@ class Bucket:
         self.name, self.region, self.token = "tidings", region, token
         self.objects, self.requests, self.refused = {}, [], []
         self.connections = set()
+        self.taken = 412
         self.lock, self.released = threading.Lock(), threading.Event()
         self._faults = []
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
