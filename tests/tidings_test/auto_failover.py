@@ -99,12 +99,12 @@ class Node(Server):
 
 
 class ManagedTrio:
-    """`servers` has all three by name; `primary` is the name of the one that the
-    monitor calls so."""
+    """`servers` has all three by name (or those of `names`); `primary` is the name of the
+    one that the monitor calls so."""
 
-    def __init__(self):
+    def __init__(self, names=NAMES):
         self.monitor = Node("monitor")
-        self.servers = {name: Node(name) for name in NAMES}
+        self.servers = {name: Node(name) for name in names}
         try:
             self._begin()
         except BaseException:
@@ -122,7 +122,7 @@ class ManagedTrio:
             server.create("postgres", "--name", name, *where)
             server.run()
         self.wait_whole()
-        if self.servers[NAMES[0]].env["PGUSER"] != USER:
+        if self.monitor.env["PGUSER"] != USER:
             self.query(f"CREATE ROLE {USER} SUPERUSER LOGIN")
 
     @property
@@ -136,8 +136,9 @@ class ManagedTrio:
         return wait_for("a primary", lambda: self._ask(look))[0]
 
     def wait_whole(self):
-        """Wait for a primary and two standbys."""
-        whole = ["primary primary", *["secondary secondary"] * 2]
+        """Wait for a primary and all standbys."""
+        n = len(self.servers) - 1
+        whole = ["primary primary", *["secondary secondary"] * n]
         wait_for("all servers", lambda: sorted(self._ask(STATES)) == whole)
 
     def query(self, text, database="postgres"):

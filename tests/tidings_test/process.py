@@ -81,11 +81,12 @@ class Process:
         self.signal(signal.SIGKILL)
         self.wait()
 
-    def kill_tree(self):
+    def kill_tree(self, *others):
         """Kill it and all its descendants at once: none finishes anything, or sees
-        another one end."""
-        found = []
-        while (tree := _descendants(self.pid)) != found:  # a stopped one makes no more
+        another one end. `others`: processes that it has started and let go."""
+        found, roots = [], (self.pid, *others)
+        # A stopped one makes no more.
+        while (tree := [pid for root in roots for pid in _descendants(root)]) != found:
             for pid in tree:
                 _send(pid, signal.SIGSTOP)
             found = tree
