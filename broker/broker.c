@@ -414,7 +414,7 @@ on_turn(struct service *service, void *user)
     const struct http *http = user;
 
     (void)service;
-    log_wake(registry_log(http->registry));
+    log_wake(http->registry->log);
 }
 
 /* Opening and closing */
@@ -440,7 +440,7 @@ guard(void *user, bool is_on, struct problem *why)
     struct broker *b = user;
 
     (void)is_on; /* a broker that runs never opens */
-    return log_guard(registry_log(b->http.registry), why);
+    return log_guard(b->http.registry->log, why);
 }
 
 /* A full disk does not keep a closed broker from starting. */
@@ -470,7 +470,7 @@ place_of_copy(void *user)
     const struct broker *b = user;
     struct journal_place place;
 
-    log_place(registry_log(b->http.registry), &place);
+    log_place(b->http.registry->log, &place);
     return place.n;
 }
 
@@ -514,8 +514,7 @@ open_sets(struct broker *b, struct problem *why)
                 .local_us = (int64_t)b->config->local_days * 86400 * 1000000},
             why);
     if (!rc && b->membership)
-        rc = membership_check_copy(b->membership,
-                                   registry_log(b->http.registry), why);
+        rc = membership_check_copy(b->membership, b->http.registry->log, why);
     return rc;
 }
 
@@ -559,7 +558,7 @@ judge_reach(struct broker *b, struct problem *why)
     if (rc)
         return rc;
     if (tokens_are_open(b->http.tokens) &&
-        log_is_guarded(registry_log(b->http.registry))) {
+        log_is_guarded(b->http.registry->log)) {
         DIAG(DIAG_WARNING, "broker",
              "this broker was closed, has no tokens now, and stays closed: "
              "make one (tidingsd token add), or end it and open it again "
@@ -672,10 +671,9 @@ begin_work(struct broker *b, struct problem *why)
      * wake it. */
     atomic_store_explicit(&b->filing, b->http.archiver, memory_order_release);
     archiver_wake(b->http.archiver);
-    return b->membership
-               ? pg_journal_follow(b->membership->journal,
-                                   registry_log(b->http.registry), why)
-               : STATUS_OK;
+    return b->membership ? pg_journal_follow(b->membership->journal,
+                                             b->http.registry->log, why)
+                         : STATUS_OK;
 }
 
 /*
@@ -935,7 +933,7 @@ broker_needs_copy(const struct broker *b)
 {
     struct log_copy copy;
 
-    log_copy(registry_log(b->http.registry), &copy);
+    log_copy(b->http.registry->log, &copy);
     return copy.is_wrong;
 }
 
@@ -943,7 +941,7 @@ const struct thread *
 broker_most_silent(const struct broker *b)
 {
     const struct thread *service = server_most_silent(b->server);
-    const struct thread *writer = log_writer(registry_log(b->http.registry));
+    const struct thread *writer = log_writer(b->http.registry->log);
 
     return thread_silent_us(service) > thread_silent_us(writer) ? service
                                                                 : writer;

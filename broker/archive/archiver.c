@@ -58,7 +58,7 @@ purge_some(struct chore *chore)
     if (clock_steady_us() < a->purge_us)
         return false;
     (void)contents_shut(a->contents, NULL);
-    rc = log_purge(registry_log(a->registry), needs_retired, &is_done, &why);
+    rc = log_purge(a->registry->log, needs_retired, &is_done, &why);
     contents_unshut(a->contents);
     a->purge_failures = rc ? a->purge_failures + 1 : 0;
     if (rc)

@@ -264,8 +264,8 @@ order_build(struct build_schedule *r, struct set *set,
             return rc;
     }
     if (!rc)
-        rc = log_act(registry_log(set->registry), set->log, &act,
-                     registry_config(set->registry)->remove_grace_us, &why);
+        rc = log_act(set->registry->log, set->log, &act,
+                     set->registry->config->remove_grace_us, &why);
     if (rc) {
         r->may_commit &= rc == STATUS_NOT_FOUND; /* until the next look */
         put_off(r, set, kind, rc, missing, &why);
@@ -289,7 +289,7 @@ has_list_to_build(const struct build_schedule *r, struct set *set,
 static bool
 is_shared(const struct set *set)
 {
-    return log_is_shared(registry_log(set->registry));
+    return log_is_shared(set->registry->log);
 }
 
 /* True if this broker builds a list of the set now, without an order of
@@ -331,9 +331,8 @@ build_schedule_look(struct chore *chore)
     struct build_schedule *r = list_entry(chore, struct build_schedule, chore);
     struct log_copy copy;
 
-    log_copy(registry_log(r->registry), &copy);
-    r->may_commit =
-        !copy.is_cut_off && !registry_config(r->registry)->cluster_read_only;
+    log_copy(r->registry->log, &copy);
+    r->may_commit = !copy.is_cut_off && !r->registry->config->cluster_read_only;
     registry_each(r->registry, look_at, r);
 }
 

@@ -34,7 +34,7 @@ go_to(struct set *set, uint64_t list)
 static bool
 is_behind(const struct set *set, const struct head *head)
 {
-    return log_is_shared(registry_log(set->registry)) &&
+    return log_is_shared(set->registry->log) &&
            set->progress->dump.have <
                head->generations[GENERATION_CHANGEDUMP].current.number;
 }
@@ -90,7 +90,7 @@ look_for_dump(struct set *set, const struct head *head, struct list_info *list,
         struct generation_page page = {GENERATION_CHANGEDUMP, dump->have + 1,
                                        &g, 1};
 
-        rc = log_generations(registry_log(set->registry), set->log, &page, why);
+        rc = log_generations(set->registry->log, set->log, &page, why);
         if (rc || page.n == 0)
             break; /* later ones have left the archive */
         if (!generation_is_here(set, g.kind, g.number)) {
@@ -124,16 +124,14 @@ look_for_list(struct set *set, struct list_info *list, uint64_t *number,
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
     rc = look_for_dump(set, &head, list, number, why);
-    if (rc != STATUS_NOT_FOUND ||
-        registry_config(set->registry)->cluster_read_only)
+    if (rc != STATUS_NOT_FOUND || set->registry->config->cluster_read_only)
         return !rc && list->last > contents_seq(set) ? STATUS_NOT_FOUND : rc;
     seq = head.generations[GENERATION_CHANGEDUMP].current.seq;
     if (from < head.first_list)
         from = head.first_list;
     do { /* the first closed list with entries behind the current dump */
         n = PAGE_LISTS;
-        rc = log_lists(registry_log(set->registry), set->log, from, some, &n,
-                       why);
+        rc = log_lists(set->registry->log, set->log, from, some, &n, why);
         if (rc)
             return rc;
         for (i = 0; i < n && some[i].last <= seq;)

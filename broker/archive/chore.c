@@ -39,7 +39,7 @@ chore_has_room(struct registry *registry)
 {
     struct log_health health;
 
-    log_health(registry_log(registry), &health);
+    log_health(registry->log, &health);
     return health.has_room;
 }
 

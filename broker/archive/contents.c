@@ -80,8 +80,8 @@ contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
     struct clients *clients = &c->registry->clients;
     uint64_t taken = atomic_load_explicit(&c->announced, memory_order_relaxed) -
                      own + LEAVES_BYTES;
-    int fd = open(registry_config(c->registry)->data,
-                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd =
+        open(c->registry->config->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t room = fd < 0 ? 0 : file_free_bytes(fd);
     enum status rc;
 
@@ -246,9 +246,9 @@ contents_carry(const struct set *set, struct post *post, struct problem *why)
     buf_init(&post->contents, SIZE_MAX);
     buf_init(&post->content_bytes, CONTENT_POST_MAX + 1);
     set_dir(set, dir);
-    for (size_t i = 0; !rc && i < post->n_fragments &&
-                       log_is_shared(registry_log(set->registry)) &&
-                       set_content_mode(set) == CONTENT_INLINE;
+    for (size_t i = 0;
+         !rc && i < post->n_fragments && log_is_shared(set->registry->log) &&
+         set_content_mode(set) == CONTENT_INLINE;
          i++) {
         struct content_fact fact = {.seq = i, .is_here = true};
         const struct fragment *f = &post->fragments[i];
@@ -434,7 +434,7 @@ static enum status
 settle_facts(struct contents *c, struct set *set, struct content *content,
              struct problem *why)
 {
-    struct log *log = registry_log(c->registry);
+    struct log *log = c->registry->log;
     struct content_progress *p = &set->progress->content;
     struct act act = {.kind = ACT_TAKEN, .taken = {.after = p->taken}};
     uint64_t alone = set_content_mode(set) == CONTENT_INLINE ? p->settled : 0;
@@ -457,7 +457,7 @@ open_content(struct contents *c, struct set *set, const struct head *head,
              struct content **content, struct problem *why)
 {
     bool is_new = set->progress->content.has != CONTENT_SOME;
-    bool is_shared = log_is_shared(registry_log(c->registry));
+    bool is_shared = log_is_shared(c->registry->log);
     struct fold_db *db;
     uint64_t seq;
     enum status rc = folds_open(&c->opened, set, head->epoch, &db, why);
@@ -680,7 +680,7 @@ is_to_be_cleared(struct set *set)
 {
     struct content_progress *progress = &set->progress->content;
     int64_t now_us = clock_steady_us();
-    int64_t grace_us = registry_config(set->registry)->remove_grace_us;
+    int64_t grace_us = set->registry->config->remove_grace_us;
 
     if (atomic_load(&set->is_unread))
         return false;
@@ -729,7 +729,7 @@ wants_step(struct set *set, const struct head *head, void *user)
 {
     const struct contents *c = user;
     struct content_progress *p = &set->progress->content;
-    bool may_delete = log_may_delete(registry_log(c->registry));
+    bool may_delete = log_may_delete(c->registry->log);
     bool has_room = chore_has_room(c->registry);
     bool is_late = !has_room && p->seq < head->last;
 
@@ -756,7 +756,7 @@ static enum status
 work_on_set(struct contents *c, struct set *set, struct content *content,
             const struct head *head, struct problem *why)
 {
-    struct log *log = registry_log(c->registry);
+    struct log *log = c->registry->log;
     enum status rc = STATUS_OK, committed;
     bool is_more = false;
 
@@ -848,7 +848,7 @@ delete_pinned(struct contents *c, struct content_pin *pin, struct problem *why)
 static bool
 end_one_pin(struct contents *c)
 {
-    struct log *log = registry_log(c->registry);
+    struct log *log = c->registry->log;
     struct content_pin *pin = NULL, *other;
     struct problem why = {""};
     struct set *set;
@@ -890,7 +890,7 @@ static bool
 contents_some(struct chore *chore)
 {
     struct contents *c = list_entry(chore, struct contents, chore);
-    struct log *log = registry_log(c->registry);
+    struct log *log = c->registry->log;
     struct problem why = {""};
     struct content *content;
     struct head head;
@@ -991,7 +991,7 @@ contents_new(struct contents **contents, struct registry *registry,
                               .end = contents_close};
     c->registry = registry;
     snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
-             registry_config(registry)->data);
+             registry->config->data);
     folds_init(&c->opened, &content_folding);
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->changed, NULL);

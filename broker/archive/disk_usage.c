@@ -85,7 +85,7 @@ static void
 look_at_some(struct chore *chore)
 {
     struct disk_usage *u = list_entry(chore, struct disk_usage, chore);
-    const char *data = registry_config(u->registry)->data;
+    const char *data = u->registry->config->data;
     int fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd >= 0)

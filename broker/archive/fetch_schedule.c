@@ -25,7 +25,7 @@
 static const struct config *
 config_of(const struct fetch_schedule *f)
 {
-    return registry_config(f->registry);
+    return f->registry->config;
 }
 
 static int64_t
@@ -131,11 +131,11 @@ settle_content(struct fetch_schedule *f, struct set *set,
                const struct content_fact *fact, struct problem *why)
 {
     const struct act act = {.kind = ACT_CONTENT, .content = *fact};
-    bool is_alone = !log_is_shared(registry_log(f->registry));
+    bool is_alone = !log_is_shared(f->registry->log);
     struct content *content;
-    enum status rc =
-        is_alone ? STATUS_OK
-                 : log_act(registry_log(f->registry), set->log, &act, 0, why);
+    enum status rc = is_alone
+                         ? STATUS_OK
+                         : log_act(f->registry->log, set->log, &act, 0, why);
 
     if (!rc)
         rc = contents_open(f->contents, set, &content, why);
@@ -166,7 +166,7 @@ keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
         rc = contents_place(pin, &fetch->arriving, why);
     if (!rc)
         rc = contents_sync(pin, why);
-    if (!rc && log_is_shared(registry_log(f->registry)))
+    if (!rc && log_is_shared(f->registry->log))
         rc = contents_share(dir, &fact, &bytes, why);
     fact.bytes = buf_slice(&bytes);
     if (!rc)
@@ -486,7 +486,6 @@ fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
     turn_init(&f->turn, TURN_FETCH, registry, wants_fetch, f);
     f->seed = (uint32_t)clock_now_us() * 2654435761u;
     f->random = f->seed | 1;
-    return content_download_open(&f->fetcher, registry_config(registry),
-                                 allowed, contents_arriving(contents), on_over,
-                                 f, why);
+    return content_download_open(&f->fetcher, registry->config, allowed,
+                                 contents_arriving(contents), on_over, f, why);
 }

@@ -60,7 +60,7 @@ folds_open(struct folds *f, const struct set *set, const char *epoch,
         if (rc)
             return rc;
         place->set = set;
-        fold_db_heed(place->db, log_ending(registry_log(set->registry)));
+        fold_db_heed(place->db, log_ending(set->registry->log));
     }
     place->used = ++f->n_uses;
     *db = place->db;
@@ -91,7 +91,7 @@ folds_gather(struct folds *f, const struct set *set, uint64_t last,
              struct problem *why)
 {
     struct fold_db *db = place_of(f, set)->db;
-    struct log *log = registry_log(set->registry);
+    struct log *log = set->registry->log;
     const atomic_bool *is_ending = log_ending(log);
     uint64_t seq = db->at.seq;
     int64_t end_us = clock_steady_us() + STEP_US;

@@ -33,7 +33,7 @@ retain_lists(struct retaining *r, struct set *set, const struct head *head,
              const struct retention *retention, int64_t before_us,
              struct problem *why)
 {
-    struct log *log = registry_log(set->registry);
+    struct log *log = set->registry->log;
     struct retention_progress *oldest = &set->progress->retention;
     uint64_t over = retention_over(retention, head->list - head->first_list);
     struct list_info lists[STEP_LISTS];
@@ -56,7 +56,7 @@ retain_lists(struct retaining *r, struct set *set, const struct head *head,
     if (going == 0)
         return STATUS_OK;
     return log_retire(log, set->log, lists, going,
-                      registry_config(set->registry)->remove_grace_us, why);
+                      set->registry->config->remove_grace_us, why);
 }
 
 /* Removes generations from an archive, except the last one. The broker serves
@@ -68,7 +68,7 @@ retain_generations(struct set *set, enum generation_kind kind,
                    struct problem *why)
 {
     uint64_t over = retention_over(retention, all->n_archived);
-    struct log *log = registry_log(set->registry);
+    struct log *log = set->registry->log;
     struct act act = {.kind = ACT_UNARCHIVED, .unarchived = {.kind = kind}};
     struct generation some[STEP_LISTS + 1];
     struct generation_page page = {kind, all->first_archived, some,
@@ -95,8 +95,8 @@ retain_generations(struct set *set, enum generation_kind kind,
     act.unarchived.from = all->first_archived;
     act.unarchived.n = going;
     act.unarchived.first_archived = some[going].number;
-    return log_act(log, set->log, &act,
-                   registry_config(set->registry)->remove_grace_us, why);
+    return log_act(log, set->log, &act, set->registry->config->remove_grace_us,
+                   why);
 }
 
 static bool
@@ -125,11 +125,10 @@ retain_all(struct chore *chore)
 {
     struct retaining *r = list_entry(chore, struct retaining, chore);
     struct set *framework = r->registry->framework;
-    struct log *log = registry_log(r->registry);
+    struct log *log = r->registry->log;
     struct head head;
 
-    if (registry_config(r->registry)->cluster_read_only ||
-        !log_begin_deleting(log))
+    if (r->registry->config->cluster_read_only || !log_begin_deleting(log))
         return; /* other brokers retire lists */
     registry_each(r->registry, retain_set, r);
     if (log_head(framework->log, &head))

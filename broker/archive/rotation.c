@@ -53,7 +53,7 @@ close_if_old(struct set *set, const struct head *head, void *user)
     a->post.list = head->list; /* not a later one */
     a->post.done = on_closed;
     atomic_fetch_add_explicit(&rotation->n_asked, 1, memory_order_relaxed);
-    if (log_submit(registry_log(set->registry), &a->post)) {
+    if (log_submit(set->registry->log, &a->post)) {
         atomic_fetch_sub_explicit(&rotation->n_asked, 1, memory_order_relaxed);
         free(a);
         return false;
@@ -66,7 +66,7 @@ rotate_by_age(struct chore *chore)
 {
     struct rotation *rotation = list_entry(chore, struct rotation, chore);
 
-    if (!registry_config(rotation->registry)->cluster_read_only &&
+    if (!rotation->registry->config->cluster_read_only &&
         atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
         registry_each(rotation->registry, close_if_old, rotation);
 }
@@ -75,7 +75,7 @@ static bool
 file_some(struct chore *chore)
 {
     struct rotation *rotation = list_entry(chore, struct rotation, chore);
-    struct log *log = registry_log(rotation->registry);
+    struct log *log = rotation->registry->log;
     int64_t end_us = clock_steady_us() + STEP_US;
 
     while (!atomic_load_explicit(log_ending(log), memory_order_relaxed) &&

@@ -60,7 +60,7 @@ static enum status
 find_missing(const struct set *set, enum generation_kind kind,
              const struct generations *lists, struct generation *list)
 {
-    struct log *log = registry_log(set->registry);
+    struct log *log = set->registry->log;
     const struct generation *current = &lists->current;
     const struct fold_progress *n = &set->progress->fold;
     uint64_t *have = &set->progress->fold.lists[kind];
@@ -98,8 +98,7 @@ next_list(const struct set *set, const struct head *head,
     const struct fold_progress *n = &set->progress->fold;
     enum status result = STATUS_NOT_FOUND;
 
-    if (!log_is_shared(registry_log(set->registry)) || !n->is_known ||
-        !n->is_whole)
+    if (!log_is_shared(set->registry->log) || !n->is_known || !n->is_whole)
         return STATUS_NOT_FOUND;
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
         const struct generations *all = &head->generations[kind];

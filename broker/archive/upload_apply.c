@@ -126,7 +126,7 @@ upload_apply_open(struct upload_apply **apply, struct registry *registry,
         upload_apply_close(a);
         return rc;
     }
-    db_heed(&a->db, log_ending(registry_log(registry)));
+    db_heed(&a->db, log_ending(registry->log));
     a->read = a->about.after;
     *apply = a;
     return STATUS_OK;
@@ -212,7 +212,7 @@ fold_state(struct upload_apply *a, struct state_fold *folding,
 static enum status
 read_news(struct upload_apply *a, uint64_t upto, struct problem *why)
 {
-    struct log *log = registry_log(a->registry);
+    struct log *log = a->registry->log;
     enum status rc = STATUS_OK;
 
     for (int i = 0; !rc && i < STEP_BATCHES && a->read < upto; i++) {
@@ -452,7 +452,7 @@ next_changes(struct upload_apply *a, struct problem *why)
         a->given);
     /* In a cluster the content of all has to fit into one record. */
     size_t most =
-        log_is_shared(registry_log(a->registry)) &&
+        log_is_shared(a->registry->log) &&
                 registry_content(a->registry, slice_of(a->upload->name)) ==
                     CONTENT_INLINE
             ? CONTENT_POST_MAX / CONTENT_CARRIED_MAX
@@ -534,7 +534,7 @@ post_differences(struct upload_apply *a, struct state_fold *folding,
                          .n_fragments = a->n};
     rc = contents_carry(a->set, &post, why);
     if (!rc)
-        rc = log_post_and_wait(registry_log(a->registry), &post, why);
+        rc = log_post_and_wait(a->registry->log, &post, why);
     buf_fini(&post.contents);
     buf_fini(&post.content_bytes);
     if (rc)

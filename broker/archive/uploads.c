@@ -254,8 +254,7 @@ uploads_init(struct uploads *u, struct registry *registry,
     u->registry = registry;
     u->folding = folding;
     u->thread = thread;
-    snprintf(u->dir, sizeof(u->dir), "%s/uploads",
-             registry_config(registry)->data);
+    snprintf(u->dir, sizeof(u->dir), "%s/uploads", registry->config->data);
     pthread_mutex_init(&u->mutex, NULL);
     clients_limit_all(&registry->clients, CLIENT_UPLOADS, UPLOADS_MAX);
     list_init(&u->list);

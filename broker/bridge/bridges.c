@@ -100,7 +100,7 @@ open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
 
     bridge->db = b->db;
     if (!b->is_alone)
-        rc = mqtt_db_open(&bridge->db, registry_config(b->registry)->data,
+        rc = mqtt_db_open(&bridge->db, b->registry->config->data,
                           right_to(b, config), &b->writing, why);
     if (!rc && config->out[0])
         rc = outbound_open(&bridge->out, b->registry, bridge->db, config, why);
@@ -124,8 +124,8 @@ make_bridges(struct bridges *b, const struct bridging *next,
     enum status rc = STATUS_OK;
 
     if (b->is_alone && next->n > 0 && !b->db)
-        rc = mqtt_db_open(&b->db, registry_config(b->registry)->data, NULL,
-                          &b->writing, why);
+        rc = mqtt_db_open(&b->db, b->registry->config->data, NULL, &b->writing,
+                          why);
     if (rc)
         return problem_prefix(why, rc, "mqtt.db: ");
     all = memory_new(next->n + 1, sizeof(*all)); /* not 0 */
@@ -225,7 +225,7 @@ bridges_open(struct bridges **bridges, struct posts *posts,
     struct ownership_options owning = {
         .seat = seat,
         .file = &mqtt_db_file,
-        .dir = registry_config(posts->registry)->data,
+        .dir = posts->registry->config->data,
         .is_divided = true,
         .begin = begin_bridges,
         .end = end_bridges,
@@ -483,7 +483,7 @@ void
 bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
 {
     const struct bridging *all = registry_bridging(b->registry);
-    const char *dir = registry_config(b->registry)->data, *comma = "";
+    const char *dir = b->registry->config->data, *comma = "";
     bool is_here[BRIDGES_MAX] = {false};
     struct outbound_report out;
     struct inbound_report in;

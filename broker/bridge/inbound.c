@@ -432,8 +432,7 @@ on_received(void *user, const struct mqtt_received *message)
         count_message(&in->ignored, METRIC_MQTT_IGNORED);
         return;
     }
-    h = inbox_message_new(message, input,
-                          registry_config(in->registry)->max_body);
+    h = inbox_message_new(message, input, in->registry->config->max_body);
     if (!h) {
         problem_memory(&why);
         drop_connection(in, &why);
@@ -529,9 +528,8 @@ inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
     inbox_init(&in->inbox, posts, &in->rights);
     if (in->rights.is_waiting)
         options.suspended = &in->rights.why;
-    rc = mqtt_db_bridge(db, config->name,
-                        registry_config(posts->registry)->cluster_name, &row,
-                        why);
+    rc = mqtt_db_bridge(db, config->name, posts->registry->config->cluster_name,
+                        &row, why);
     if (!rc) {
         in->client_id = client_id_of(config, row.identity, "in");
         rc = mqtt_open(&in->mqtt, &options, why);

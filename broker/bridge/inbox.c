@@ -224,7 +224,7 @@ static bool
 is_alone(struct registry *registry)
 {
     return clients_have_room(&registry->clients, CLIENT_POSTS,
-                             registry_config(registry)->ingest_bytes);
+                             registry->config->ingest_bytes);
 }
 
 /* Makes the ingest, and hands it to the log, in the order of r->line. Nothing
@@ -272,7 +272,7 @@ begin_message(struct inbox *r, struct inbox_message *h)
         h->rc = problem(&h->why, STATUS_TOO_LARGE,
                         "it takes more memory than all posts together may hold "
                         "(--ingest-bytes %" PRIu64 ")",
-                        registry_config(registry)->ingest_bytes);
+                        registry->config->ingest_bytes);
     return h->rc;
 }
 
@@ -349,7 +349,7 @@ inbox_pass(struct inbox *r, struct problem *why)
         if (is_passing(h->rc))
             break;
     }
-    log_wake(registry_log(r->posts->registry));
+    log_wake(r->posts->registry->log);
     /* The log always answers soon: after one fsync, or a failed one. */
     pthread_mutex_lock(&r->mutex);
     while (r->pending > 0)

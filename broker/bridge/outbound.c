@@ -176,8 +176,8 @@ write_position(struct buf *to, const struct lane *lane)
     else if (seq == 0)
         us = head.created_us;
     else if (seq >= head.earliest &&
-             !log_read(registry_log(lane->out->registry), lane->set->log, seq,
-                       LOG_DISK, &batch, NULL) &&
+             !log_read(lane->out->registry->log, lane->set->log, seq, LOG_DISK,
+                       &batch, NULL) &&
              batch)
         us = batch_time(batch, seq);
     batch_unref(batch);
@@ -532,9 +532,8 @@ outbound_open(struct outbound **opened, struct registry *registry,
     buf_init(&out->turn.position, SIZE_MAX);
     if (out->rights.is_waiting)
         options.suspended = &out->rights.why;
-    rc =
-        mqtt_db_bridge(db, config->name,
-                       registry_config(registry)->cluster_name, &out->row, why);
+    rc = mqtt_db_bridge(db, config->name, registry->config->cluster_name,
+                        &out->row, why);
     if (!rc) {
         out->client_id = client_id_of(config, out->row.identity, "out");
         rc = lane_list_learn(out, why);

@@ -247,7 +247,7 @@ make_notification(struct reading *r, bool *is_made, struct problem *why)
     struct outbound *out = lane->out;
     struct outbound_message made = {.is_change = false};
     size_t room = room_for(lane, &made),
-           usual = registry_config(out->registry)->message_bytes;
+           usual = out->registry->config->message_bytes;
     uint64_t end = lane_next_end(lane);
     struct message_wish wish = {
         .after = lane->begun,
@@ -301,8 +301,8 @@ make_change(struct reading *r, bool *is_made, struct problem *why)
     if (!r->batch || seq < r->batch->first || seq > r->batch->last) {
         batch_unref(r->batch);
         r->batch = NULL;
-        rc = log_read(registry_log(lane->out->registry), lane->set->log,
-                      seq - 1, LOG_DISK, &r->batch, why);
+        rc = log_read(lane->out->registry->log, lane->set->log, seq - 1,
+                      LOG_DISK, &r->batch, why);
     }
     *is_made = !rc && r->batch;
     if (!*is_made)

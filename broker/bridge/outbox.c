@@ -76,7 +76,7 @@ post_batch(struct outbox *o, struct problem *why)
     if (o->lines.size == 0)
         return end_batch(o, why);
     h = inbox_message_new(&message, &o->input,
-                          registry_config(o->rights.registry)->max_body);
+                          o->rights.registry->config->max_body);
     if (!h)
         return problem_memory(why);
     snprintf(h->key.owner, sizeof(h->key.owner), "%s", o->config.as);
@@ -169,7 +169,7 @@ run_outbox(struct thread *t)
 enum status
 outbox_open(struct outbox **outbox, struct posts *posts, struct problem *why)
 {
-    const struct config *config = registry_config(posts->registry);
+    const struct config *config = posts->registry->config;
     struct outbox *o;
     enum status rc;
 

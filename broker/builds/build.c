@@ -202,7 +202,7 @@ static enum status
 begin_package(struct build *b, struct problem *why)
 {
     const struct packaged *package = &b->packages[b->n_packages];
-    uint64_t limit = registry_config(b->set->registry)->package_bytes;
+    uint64_t limit = b->set->registry->config->package_bytes;
     struct coverage coverage = b->coverage;
     struct build_links links;
     struct document_head head = make_head(
@@ -245,8 +245,8 @@ next_package(struct build *b, struct problem *why)
         return begin_package(b, why);
     package->times.from_us =
         b->n_packages > 0 ? package[-1].times.until_us : b->generation.from_us;
-    b->packing = dump_package_plan(
-        b->set, registry_config(b->set->registry)->package_bytes);
+    b->packing =
+        dump_package_plan(b->set, b->set->registry->config->package_bytes);
     b->at = PLANNING;
     return STATUS_OK;
 }
@@ -287,8 +287,8 @@ read_change(struct build *b, struct content *content, struct dump_entry *e,
     if (!b->batch || seq < b->batch->first || seq > b->batch->last) {
         batch_unref(b->batch);
         b->batch = NULL;
-        rc = log_read(registry_log(b->set->registry), b->set->log, seq - 1,
-                      LOG_DISK, &b->batch, why);
+        rc = log_read(b->set->registry->log, b->set->log, seq - 1, LOG_DISK,
+                      &b->batch, why);
     }
     if (!rc && !b->batch)
         rc = problem(why, STATUS_IO, "the entries end too soon");
@@ -498,7 +498,7 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
     };
     /* The entries of a part. An index has a limit, too (R-026): where it would
      * exceed that, the parts become larger than configured. */
-    uint64_t entries = registry_config(set->registry)->resource_list_entries;
+    uint64_t entries = set->registry->config->resource_list_entries;
     uint64_t least = at->n / DOCUMENT_ENTRIES_MAX + 1;
     enum status rc = begin_generation(build, set, &generation, why);
 

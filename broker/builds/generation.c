@@ -75,12 +75,12 @@ generation_begin(struct generation_writer **writer, struct set *set,
     w->folder_fd = w->dir_fd = -1;
     if (!log_head(set->log, &head))
         rc = problem(why, STATUS_GONE, "the set was removed");
-    w->is_shared = log_is_shared(registry_log(set->registry));
+    w->is_shared = log_is_shared(set->registry->log);
     if (generation->number == 0)
         generation->number = head.generations[generation->kind].last + 1;
     name_of(name, generation->number);
     if (!rc)
-        rc = log_folder(registry_log(set->registry), set->log,
+        rc = log_folder(set->registry->log, set->log,
                         links_kinds[generation->kind].folder, true,
                         &w->folder_fd, why);
     if (!rc)
@@ -137,7 +137,7 @@ generation_part(struct generation_writer *w, enum generation_file file,
 enum status
 generation_check_ending(const struct generation_writer *w, struct problem *why)
 {
-    const struct log *log = registry_log(w->set->registry);
+    const struct log *log = w->set->registry->log;
 
     return atomic_load_explicit(log_ending(log), memory_order_relaxed)
                ? problem(why, STATUS_STOPPED, "the broker is ending")
@@ -213,8 +213,8 @@ generation_finish(struct generation_writer *w, struct problem *why)
      */
     if (!rc && !(w->is_shared && log_head(w->set->log, &head) &&
                  generations_next(&head.generations[own->kind]) != own->number))
-        rc = log_act(registry_log(w->set->registry), w->set->log, &act,
-                     registry_config(w->set->registry)->remove_grace_us, why);
+        rc = log_act(w->set->registry->log, w->set->log, &act,
+                     w->set->registry->config->remove_grace_us, why);
     if (!rc && w->is_shared)
         rc = check_served(w, why);
     if (rc)
@@ -251,9 +251,8 @@ static void
 path_of(struct registry *registry, const char *set, enum generation_kind kind,
         uint64_t number, char path[5000])
 {
-    int n =
-        snprintf(path, 5000, "%s/sets/%s/%s", registry_config(registry)->data,
-                 set, links_kinds[kind].folder);
+    int n = snprintf(path, 5000, "%s/sets/%s/%s", registry->config->data, set,
+                     links_kinds[kind].folder);
 
     if (number > 0)
         snprintf(path + n, 5000 - (size_t)n, "/%012" PRIu64, number);
@@ -266,7 +265,7 @@ generation_is_here(const struct set *set, enum generation_kind kind,
     char path[5000];
 
     path_of(set->registry, set->name, kind, number, path);
-    return !log_is_shared(registry_log(set->registry)) || !access(path, F_OK);
+    return !log_is_shared(set->registry->log) || !access(path, F_OK);
 }
 
 enum status
@@ -280,7 +279,7 @@ generation_find(const struct set *set, const struct head *head,
     *generation = head->generations[kind].current;
     if (generation->number == number)
         return STATUS_OK;
-    rc = log_generations(registry_log(set->registry), set->log, &page, why);
+    rc = log_generations(set->registry->log, set->log, &page, why);
     if (rc)
         return rc;
     return page.n == 1 && generation->number == number
@@ -364,7 +363,7 @@ sweep_generation(struct registry *registry, const struct due_generation *due,
             rmdir(path);
         }
     }
-    return rc ? rc : log_act(registry_log(registry), NULL, &act, 0, why);
+    return rc ? rc : log_act(registry->log, NULL, &act, 0, why);
 }
 
 /* Leaves a generation that is served. If a deletion fails, the others go
@@ -372,7 +371,7 @@ sweep_generation(struct registry *registry, const struct due_generation *due,
 bool
 generation_sweep_one(struct registry *registry)
 {
-    struct log *log = registry_log(registry);
+    struct log *log = registry->log;
     struct due_generation due = {.id = 0};
     struct problem why = {""}, reason = {""};
     struct set *set;

@@ -56,7 +56,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
         .filter = wish->filter,
         .reached = wish->reached,
         .is_silent = wish->is_silent,
-        .max_bytes = registry_config(registry)->message_bytes,
+        .max_bytes = registry->config->message_bytes,
         .patience = wish->patience,
         .has_next = true,
     };
@@ -67,7 +67,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     if (wish->is_page && wish->patience == LOG_MEMORY)
         return STATUS_AGAIN; /* it takes longer than the message */
     if (wish->has_since)
-        rc = log_since(registry_log(registry), wish->set->log, wish->since_us,
+        rc = log_since(registry->log, wish->set->log, wish->since_us,
                        wish->patience, &message.after, why);
     if (rc)
         return rc;

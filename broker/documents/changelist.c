@@ -227,7 +227,7 @@ changelist_open(const struct document_wish *wish, struct document *document,
         return STATUS_AGAIN;
     l = memory_new(1, sizeof(*l));
     buf_init(&l->header, DOCUMENT_FRAME_MAX);
-    l->log = registry_log(wish->registry);
+    l->log = wish->registry->log;
     l->set = wish->set->log;
     rc = read_header(l, wish, why);
     if (rc) {

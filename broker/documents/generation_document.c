@@ -86,7 +86,7 @@ open_file(const struct document_wish *wish, uint64_t number,
          * a cluster, where all brokers have the same tag) a data directory
          * restored from an earlier day may have another package
          * under this number. */
-        if (log_is_shared(registry_log(wish->registry)))
+        if (log_is_shared(wish->registry->log))
             st.st_mtim.tv_sec = 0;
         n = snprintf(text, sizeof(text),
                      "%s %s %" PRIu64 " %" PRIu64 " %jd %jd", wish->head.epoch,
@@ -171,7 +171,7 @@ check_generation(const struct document_wish *wish, struct problem *why)
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_GONE, "this %s is no longer kept", title);
     return rc ? rc
-           : log_is_shared(registry_log(wish->registry))
+           : log_is_shared(wish->registry->log)
                ? problem(why, STATUS_BUSY,
                          "this broker has not built this %s yet", title)
                : problem(why, STATUS_IO, "this %s is not on the disk", title);
@@ -191,8 +191,7 @@ each_generation(const struct document_wish *wish, uint64_t first, uint64_t last,
     enum status rc = STATUS_OK;
 
     while (!rc && page.n == STEP && page.from <= last) {
-        rc = log_generations(registry_log(wish->registry), wish->set->log,
-                             &page, why);
+        rc = log_generations(wish->registry->log, wish->set->log, &page, why);
         for (size_t i = 0; !rc && i < page.n && some[i].number <= last; i++)
             add(user, wish, &some[i]);
         if (!rc && page.n > 0)
@@ -259,7 +258,7 @@ enum status
 dumps_current_open(const struct document_wish *wish, struct document *document,
                    struct problem *why)
 {
-    uint64_t most = registry_config(wish->registry)->index_lists;
+    uint64_t most = wish->registry->config->index_lists;
     uint64_t last = wish->head.generations[wish->kind].current.number;
     struct run run = {.n = 0};
     struct buf text;
@@ -333,7 +332,7 @@ parts_now(const struct document_wish *wish)
     const struct generations *all = &wish->head.generations[wish->kind];
 
     return parts_of_generations(all->n_archived, all->last,
-                                registry_config(wish->registry)->index_lists);
+                                wish->registry->config->index_lists);
 }
 
 static void
@@ -425,8 +424,7 @@ generation_archive_open(const struct document_wish *wish,
     while (page.from <= all->last) {
         uint64_t begin;
 
-        rc = log_generations(registry_log(wish->registry), wish->set->log,
-                             &page, why);
+        rc = log_generations(wish->registry->log, wish->set->log, &page, why);
         if (rc || page.n == 0)
             break;
         begin = parts_begin(&parts, first.number);
@@ -592,8 +590,8 @@ fold_log(const struct document_wish *wish, uint64_t last, struct few *few,
     while (!rc && seq < last) {
         struct batch *batch = NULL;
 
-        rc = log_read(registry_log(wish->registry), wish->set->log, seq,
-                      wish->patience, &batch, why);
+        rc = log_read(wish->registry->log, wish->set->log, seq, wish->patience,
+                      &batch, why);
         if (!rc && !batch)
             rc = problem(why, STATUS_IO, "the log of the set ends too soon");
         for (; !rc && seq < batch->last && seq < last; seq++)

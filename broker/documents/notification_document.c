@@ -20,7 +20,7 @@ notifications_open(const struct document_wish *wish, struct document *document,
     const struct message_wish message = {
         .set = wish->set,
         .form = MESSAGE_XML,
-        .max_bytes = registry_config(wish->registry)->message_bytes,
+        .max_bytes = wish->registry->config->message_bytes,
         .is_framework = wish->topic == LINK_FRAMEWORK_NOTIFICATIONS,
     };
     struct buf text;

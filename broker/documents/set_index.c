@@ -80,8 +80,7 @@ read_lists(const struct listing *l, struct list_info *infos, size_t *n)
         *n = (size_t)(d->head.list - l->next);
     if (l->last - l->next + 1 < *n)
         *n = (size_t)(l->last - l->next + 1);
-    rc = log_lists(registry_log(d->registry), d->set->log, l->next, infos, n,
-                   NULL);
+    rc = log_lists(d->registry->log, d->set->log, l->next, infos, n, NULL);
     if (!rc && (*n == 0 || infos[0].number != l->next))
         rc = STATUS_IO; /* a slow reader: retention has removed them */
     return rc;
@@ -209,7 +208,7 @@ changelist_current_open(const struct document_wish *wish,
                         struct document *document, struct problem *why)
 {
     struct link_text archive = set_link(wish->set, LINK_CHANGELIST_ARCHIVE);
-    uint64_t closed = registry_config(wish->registry)->index_lists;
+    uint64_t closed = wish->registry->config->index_lists;
     uint64_t oldest = wish->head.first_list;
     struct listing_wish index = {
         .document = wish,
@@ -233,7 +232,7 @@ static struct parts
 parts_now(const struct document_wish *wish)
 {
     return parts_of(wish->head.first_list, wish->head.list,
-                    registry_config(wish->registry)->index_lists);
+                    wish->registry->config->index_lists);
 }
 
 /* Opens the existing lists from `first` to `last`. */
@@ -282,8 +281,8 @@ read_list(const struct document_wish *wish, uint64_t number,
           struct list_info *info)
 {
     size_t n = 1;
-    enum status rc = log_lists(registry_log(wish->registry), wish->set->log,
-                               number, info, &n, NULL);
+    enum status rc =
+        log_lists(wish->registry->log, wish->set->log, number, info, &n, NULL);
 
     return rc || (n == 1 && info->number == number) ? rc : STATUS_IO;
 }

@@ -62,7 +62,7 @@ close_list(struct deferral *d, struct problem *why)
     c->post.set = c->set->log;
     c->post.done = on_closed;
     c->post.authority = d->authority;
-    return log_submit(registry_log(d->http->registry), &c->post)
+    return log_submit(d->http->registry->log, &c->post)
                ? problem(why, STATUS_STOPPED, "the broker is ending")
                : STATUS_OK;
 }

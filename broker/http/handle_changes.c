@@ -343,7 +343,7 @@ commit_parts(struct deferral *d, struct problem *why)
     p->ingest = multipart_post_ingest(p->post);
     rc = ingest_end(p->ingest, on_committed, d, why);
     if (!rc)
-        log_wake(registry_log(d->http->registry));
+        log_wake(d->http->registry->log);
     return rc;
 }
 

@@ -350,7 +350,7 @@ handle_resources_put(const struct route_call *call)
     if (!rc && request_header(rq, "content-encoding", &coding))
         rc = decoding_decode(&p->decoding, coding, call->body_max, why);
     if (!rc) {
-        log_health(registry_log(http->registry), &health);
+        log_health(http->registry->log, &health);
         if (!health.has_room)
             rc = problem(why, STATUS_BUSY, "the disk is nearly full");
     }

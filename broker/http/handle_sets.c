@@ -464,7 +464,7 @@ begin_change(struct deferral *d, struct problem *why)
     /* Hubs receive notifications without having subscribed, so only clients
      * that may publish may name some. */
     names_peers =
-        !settings_read(&settings, registry_config(d->http->registry), wish.body,
+        !settings_read(&settings, d->http->registry->config, wish.body,
                        wish.mode == SET_CHANGE_MERGE, NULL) &&
         settings.peers;
     peers_unref(settings.peers);

@@ -46,7 +46,7 @@ handle_health_get(const struct route_call *call)
 static bool
 is_stale(struct http *http, const struct log_copy *copy)
 {
-    int64_t limit_us = registry_config(http->registry)->cluster_stale_us;
+    int64_t limit_us = http->registry->config->cluster_stale_us;
 
     return limit_us > 0 && copy->is_answering && copy->age_us > limit_us;
 }
@@ -61,7 +61,7 @@ reasons_of(struct http *http, const struct log_health *health,
     unsigned n_failed = archiver_failures(http->archiver);
     size_t n = 0;
 
-    if (registry_config(http->registry)->cluster_read_only && !is_for_reads)
+    if (http->registry->config->cluster_read_only && !is_for_reads)
         problem_set(&reasons[n++], CLUSTER_READ_ONLY);
     if (copy->is_cut_off)
         problem_set(&reasons[n++],
@@ -107,8 +107,8 @@ handle_ready_get(const struct route_call *call)
                         slice_is(client, "reads");
     size_t n;
 
-    log_health(registry_log(http->registry), &health);
-    log_copy(registry_log(http->registry), &copy);
+    log_health(http->registry->log, &health);
+    log_copy(http->registry->log, &copy);
     n = reasons_of(http, &health, &copy, is_for_reads, reasons);
     if (n > 0 && (!is_for_reads || copy.is_wrong || is_stale(http, &copy))) {
         /* 503, to a stranger without a reason: the detail has all reasons, the
@@ -161,7 +161,7 @@ write_status(struct deferral *d, struct buf *to)
 
     buf_add_format(to, "{\"version\":\"%s\",\"sets\":%zu,", TIDINGS_VERSION,
                    registry_count(d->http->registry));
-    if (!statvfs(registry_config(d->http->registry)->data, &disk))
+    if (!statvfs(d->http->registry->config->data, &disk))
         buf_add_format(to,
                        "\"disk\":{\"free\":%" PRIu64 ",\"total\":%" PRIu64 "},",
                        (uint64_t)disk.f_bavail * disk.f_frsize,
@@ -306,7 +306,7 @@ write_metrics(struct deferral *d, struct buf *to)
     registry_measure(d->http->registry);
     push_measure(d->http->push);
     bridges_measure(d->http->bridges);
-    if (!statvfs(registry_config(d->http->registry)->data, &disk)) {
+    if (!statvfs(d->http->registry->config->data, &disk)) {
         metrics_set(METRIC_DISK_FREE, (int64_t)(disk.f_bavail * disk.f_frsize));
         metrics_set(METRIC_DISK_SIZE, (int64_t)(disk.f_blocks * disk.f_frsize));
     }

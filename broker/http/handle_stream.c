@@ -65,7 +65,7 @@ choose_transport(struct http *http, struct request *rq, bool is_of_many,
         rc = ws_deflate_agree(extensions, &terms->deflate, why);
         if (rc)
             return rc;
-        if (!registry_config(http->registry)->compress_streams)
+        if (!http->registry->config->compress_streams)
             terms->deflate = NULL;
     }
     has_offer = request_header(rq, "sec-websocket-protocol", &offer);
@@ -230,7 +230,7 @@ follow_body(struct deferral *d, struct problem *why)
     struct following *f = list_entry(d, struct following, deferral);
 
     (void)why;
-    if (!log_is_shared(registry_log(d->http->registry)) ||
+    if (!log_is_shared(d->http->registry->log) ||
         !postponement_is_ahead(d->http, d->rq, buf_slice(&f->last_id),
                                buf_slice(&d->body)) ||
         !postponement_begin(&f->postponement, d->rq))

@@ -98,7 +98,7 @@ static void
 add_as_of(const struct http *http, struct request *rq)
 {
     char line[64], datetime[DATETIME_SIZE];
-    struct log *log = registry_log(http->registry);
+    struct log *log = http->registry->log;
     struct log_copy copy;
     int n;
 

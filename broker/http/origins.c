@@ -72,7 +72,7 @@ origins_init(struct http *http, const char *url)
     static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
 
     /* broker_check has refused other cases */
-    http->is_near = !registry_config(http->registry)->insecure_open;
+    http->is_near = !http->registry->config->insecure_open;
     http->has_tls = slice_starts(slice_of(url), "https:");
     for (size_t i = 0; i < N_ELEMENTS(loopback); i++)
         snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]), "%s",

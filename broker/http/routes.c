@@ -203,7 +203,7 @@ check_body(struct request *rq, const struct route *route,
 static bool
 check_broker(struct http *http, struct request *rq, const struct route *route)
 {
-    const struct config *config = registry_config(http->registry);
+    const struct config *config = http->registry->config;
     struct problem why = {""};
 
     if (config->cluster_read_only && route->method != METHOD_GET &&
@@ -338,8 +338,7 @@ routes_run(struct http *http, struct request *rq,
     rq->may_answer = route_may_answer;
     if (!authorization_check(http, rq, found, principal))
         return;
-    if (found->route->has_positions &&
-        log_is_shared(registry_log(http->registry))) {
+    if (found->route->has_positions && log_is_shared(http->registry->log)) {
         id = query_last_event_id(rq);
         waits = found->route->of != OF_SET
                     ? postponement_is_ahead(http, rq, id, SLICE(""))
@@ -393,7 +392,7 @@ run_route(struct http *http, struct request *rq,
         call.body_max = body->bytes;
         if (body->option)
             memcpy(&call.body_max,
-                   (const char *)registry_config(http->registry) + body->member,
+                   (const char *)http->registry->config + body->member,
                    sizeof(call.body_max));
         if (!check_body(rq, route, body, call.body_max))
             return;

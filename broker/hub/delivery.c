@@ -981,8 +981,8 @@ void
 deliveries_open(struct hub *hub)
 {
     hub->framework.log = hub->registry->framework->log;
-    readers_init(&hub->readers, &calls,
-                 registry_config(hub->registry)->hub_body_bytes, wake_hub);
+    readers_init(&hub->readers, &calls, hub->registry->config->hub_body_bytes,
+                 wake_hub);
     list_init(&hub->deliveries.fixed);
     list_init(&hub->deliveries.ended);
     attempt_logs_open(&hub->attempts);

@@ -495,7 +495,7 @@ hub_new(struct posts *posts, const struct networks *allowed)
 
     hub->posts = posts;
     hub->registry = posts->registry;
-    hub->config = registry_config(hub->registry);
+    hub->config = hub->registry->config;
     hub->allowed = allowed;
     if (!hub->config->insecure_open)
         networks_add_loopback(&hub->loopback);

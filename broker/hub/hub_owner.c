@@ -81,7 +81,7 @@ hub_owner_open(struct hub_owner **owner,
     struct ownership_options owning = {
         .seat = options->seat,
         .file = &hub_db_file,
-        .dir = registry_config(options->posts->registry)->data,
+        .dir = options->posts->registry->config->data,
         .begin = begin_hub,
         .end = end_hub,
         .user = h,
@@ -91,8 +91,7 @@ hub_owner_open(struct hub_owner **owner,
         .tokens = options->tokens,
         .run = submit_here,
         .user = h,
-        .call_us =
-            (int64_t)registry_config(options->posts->registry)->hub_timeout_us,
+        .call_us = (int64_t)options->posts->registry->config->hub_timeout_us,
     };
     enum status rc = STATUS_OK;
 

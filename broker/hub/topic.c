@@ -389,8 +389,7 @@ read_set(struct shared_message *message, enum log_patience patience,
         .is_silent = true,
         .is_heartbeat = wish->is_heartbeat,
         .max_bytes =
-            is_fixed ? SIZE_MAX
-                     : registry_config(channel->set->registry)->message_bytes,
+            is_fixed ? SIZE_MAX : channel->set->registry->config->message_bytes,
         .patience = patience,
         .is_framework = channel->kind == TOPIC_FRAMEWORK,
     };
@@ -668,13 +667,13 @@ framework_look(struct hub *hub)
     }
     for (unsigned n = 0; n < LOOK_BATCHES; n++) {
         struct batch *b;
-        enum status rc = log_read(registry_log(hub->registry), f->log, f->seen,
-                                  LOG_MEMORY, &b, NULL);
+        enum status rc =
+            log_read(hub->registry->log, f->log, f->seen, LOG_MEMORY, &b, NULL);
 
         if (rc == STATUS_AGAIN) {
             f->reading = memory_new(1, sizeof(*f->reading));
             f->reading->hub = hub;
-            f->reading->log = registry_log(hub->registry);
+            f->reading->log = hub->registry->log;
             f->reading->set = f->log;
             f->reading->after = f->seen;
             f->reading->job.work = read_batches;

@@ -76,7 +76,7 @@ answer_some(struct content_check *c)
 
         ingest_check_end(ingest, rc, &why);
     }
-    log_wake(registry_log(c->posts->registry));
+    log_wake(c->posts->registry->log);
     return is_any;
 }
 

@@ -271,7 +271,7 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
              struct problem *why)
 {
     struct registry *registry = posts->registry;
-    const struct config *config = registry_config(registry);
+    const struct config *config = registry->config;
     const struct format *format;
     struct ingest *in;
     enum status rc;
@@ -335,9 +335,8 @@ ingest_count_in(struct ingest *in, struct holding *holding, struct problem *why)
 enum status
 ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
 {
-    enum status rc =
-        decoding_decode(&in->decoding, coding,
-                        registry_config(in->posts->registry)->max_body, why);
+    enum status rc = decoding_decode(
+        &in->decoding, coding, in->posts->registry->config->max_body, why);
 
     return rc ? rc : reserve_memory(in, why);
 }
@@ -495,7 +494,7 @@ on_committed(struct post *post)
     if (post->status == STATUS_GONE && !in->pin) {
         post->status = choose_set(in, &post->why);
         if (!post->status) {
-            log_submit_again(registry_log(in->posts->registry), post);
+            log_submit_again(in->posts->registry->log, post);
             return;
         }
     }
@@ -534,7 +533,7 @@ submit_post(struct ingest *in, struct problem *why)
 
     if (rc)
         return rc;
-    rc = log_submit_later(registry_log(in->posts->registry), &in->post);
+    rc = log_submit_later(in->posts->registry->log, &in->post);
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
 

@@ -238,7 +238,7 @@ on_add(struct slice bytes, void *user, struct problem *why)
     enum status rc;
 
     if (c->is_root) {
-        uint64_t max = registry_config(c->posts->registry)->max_body;
+        uint64_t max = c->posts->registry->config->max_body;
 
         if (bytes.size > max - c->root.size)
             return problem(
@@ -305,7 +305,7 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
                      const struct multipart_plan *plan, struct problem *why)
 {
     struct registry *registry = posts->registry;
-    uint64_t max = registry_config(registry)->max_content;
+    uint64_t max = registry->config->max_content;
     struct multipart_sink to = sink;
     struct multipart_type type;
     struct multipart_post *c;
@@ -338,10 +338,10 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     c->size = plan->size;
     to.user = c;
     multipart_init(&c->multipart, &c->type, &to);
-    buf_init(&c->root, (size_t)registry_config(registry)->max_body);
+    buf_init(&c->root, (size_t)registry->config->max_body);
     buf_init(&c->hash, SIZE_MAX);
     arena_init(&c->list.arena,
-               (size_t)registry_config(registry)->ingest_bytes + FRAGMENT_MAX);
+               (size_t)registry->config->ingest_bytes + FRAGMENT_MAX);
     rc = reserve_memory(c, why);
     if (rc)
         multipart_post_discard(c);
@@ -366,7 +366,7 @@ multipart_post_feed(struct multipart_post *c, struct slice bytes,
     struct log_health health;
     enum status rc = STATUS_OK;
 
-    log_health(registry_log(c->posts->registry), &health);
+    log_health(c->posts->registry->log, &health);
     if (!health.has_room)
         return problem(why, STATUS_BUSY, "the disk is nearly full");
     if (!c->has_room) {

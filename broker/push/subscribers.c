@@ -415,7 +415,7 @@ serve_member(struct many *many)
 static void
 send_heartbeat_of_many(struct many *many)
 {
-    int64_t heartbeat_us = registry_config(many->sets.registry)->heartbeat_us;
+    int64_t heartbeat_us = many->sets.registry->config->heartbeat_us;
     char now[DATETIME_SIZE], seconds[SECONDS_SIZE_MAX];
     struct buf json;
 
@@ -670,8 +670,8 @@ push_on_tick(struct push *push, struct service *service)
 {
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us();
-    int64_t interval_us = registry_config(push->registry)->heartbeat_us;
-    uint64_t births = log_births(registry_log(push->registry));
+    int64_t interval_us = push->registry->config->heartbeat_us;
+    uint64_t births = log_births(push->registry->log);
     struct search search = {t, t->newest};
     struct many *many;
     struct subscriber *s;
@@ -860,7 +860,7 @@ on_message(struct stream *stream, const struct stream_message *message,
         rc = problem(&why, STATUS_INVALID, "a binary message");
     if (!rc)
         rc = follow_request_json(&request, text, &why);
-    if (!rc && log_is_shared(registry_log(registry)) &&
+    if (!rc && log_is_shared(registry->log) &&
         stream_sets_are_ahead(registry, &request)) {
         many->catch_up_wait.resume = on_copy;
         many->is_ahead =
@@ -1003,7 +1003,7 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
 
     if (!push)
         return problem_memory(why);
-    births = log_births(registry_log(registry));
+    births = log_births(registry->log);
     registry_each(registry, note_number, &newest);
     push->registry = registry;
     push->n_threads = threads;
@@ -1016,7 +1016,7 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
         t->newest = t->newest_before = newest;
         set_readers_init(&t->set_readers);
         polls_init(&t->polls);
-        catch_up_waits_init(&t->catch_up_waits, registry_log(registry));
+        catch_up_waits_init(&t->catch_up_waits, registry->log);
         list_init(&t->idle);
         list_init(&t->many);
         list_init(&t->owing);

@@ -426,7 +426,7 @@ transports_make(struct shared_message *shared, enum log_patience patience,
         .filter = wish->filter,
         .reached = wish->reached,
         .is_silent = wish->filter != NULL,
-        .max_bytes = registry_config(set->registry)->message_bytes,
+        .max_bytes = set->registry->config->message_bytes,
         .patience = patience,
         .is_heartbeat = wish->is_heartbeat,
     };
@@ -434,8 +434,8 @@ transports_make(struct shared_message *shared, enum log_patience patience,
     enum status rc = STATUS_OK;
 
     if (wish->is_heartbeat && wish->since_us != DATETIME_NONE) {
-        rc = log_since(registry_log(set->registry), set->log, wish->since_us,
-                       patience, &content.after, why);
+        rc = log_since(set->registry->log, set->log, wish->since_us, patience,
+                       &content.after, why);
         content.reached = content.after;
     }
     if (!rc)

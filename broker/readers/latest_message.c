@@ -31,7 +31,7 @@ find_round(struct search *s, uint64_t earliest, struct problem *why)
     while (is_more) {
         struct batch *b;
         enum status rc =
-            log_read(registry_log(s->wish->set->registry),
+            log_read(s->wish->set->registry->log,
                      channel_log(s->wish->set, s->wish->is_framework),
                      found->after, LOG_DISK, &b, why);
 
@@ -55,7 +55,7 @@ static enum status
 look_through(struct search *s, uint64_t after, uint64_t last,
              struct problem *why)
 {
-    struct log *log = registry_log(s->wish->set->registry);
+    struct log *log = s->wish->set->registry->log;
     enum status rc = STATUS_OK;
 
     while (!rc && after < last) {

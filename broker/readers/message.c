@@ -154,7 +154,7 @@ next_batch(struct assembly *a, struct batch **b, struct problem *why)
     if (a->n_viewed > 0 && a->n_viewed == a->view->n)
         look_at_log(a, wish->upto);
     if (a->n_viewed == a->view->n)
-        return log_read(registry_log(wish->set->registry),
+        return log_read(wish->set->registry->log,
                         channel_log(wish->set, wish->is_framework), a->last,
                         wish->patience, b, why);
     *b = batch_ref(a->view->batches[a->n_viewed++]);
@@ -253,7 +253,7 @@ static enum status
 batch_of(const struct message_wish *wish, uint64_t seq, struct batch **b,
          struct problem *why)
 {
-    enum status rc = log_read(registry_log(wish->set->registry),
+    enum status rc = log_read(wish->set->registry->log,
                               channel_log(wish->set, wish->is_framework),
                               seq - 1, wish->patience, b, why);
 
@@ -416,8 +416,7 @@ assemble_message(struct assembly *a, struct problem *why)
     rc = describe_coverage(a, &m->covered, why);
     if (!rc && wish->is_heartbeat) {
         m->covered.now_us = clock_now_us();
-        m->covered.heartbeat_us =
-            registry_config(wish->set->registry)->heartbeat_us;
+        m->covered.heartbeat_us = wish->set->registry->config->heartbeat_us;
     }
     return rc ? rc : add_slices(m, wish, why);
 }

@@ -182,8 +182,8 @@ find_archived(struct announcer *a, enum generation_kind kind, uint64_t number)
 {
     struct generation generation;
     struct generation_page page = {kind, number, &generation, 1};
-    enum status rc = log_generations(registry_log(a->set->registry),
-                                     a->set->log, &page, NULL);
+    enum status rc =
+        log_generations(a->set->registry->log, a->set->log, &page, NULL);
 
     if (rc)
         a->status = rc;
@@ -290,8 +290,8 @@ describes_otherwise(struct announcer *a, const struct act *act)
     bool is_other = false;
 
     registry_settings(a->set, &now);
-    if (!settings_read(settings, registry_config(a->set->registry),
-                       act->settings.text, false, NULL))
+    if (!settings_read(settings, a->set->registry->config, act->settings.text,
+                       false, NULL))
         is_other = strcmp(now.description, settings->description) != 0 ||
                    !peers_have_same_hubs(peers, settings->peers);
     settings_free(settings);
@@ -377,7 +377,7 @@ announcer_announce(struct announcer *a, struct registry *registry,
     if (i == n)
         return STATUS_OK;
     a->registry = registry;
-    a->index_lists = registry_config(registry)->index_lists;
+    a->index_lists = registry->config->index_lists;
     source_changes_clear(&a->changes);
     buf_clear(&a->round.bytes);
     a->round.n_fragments = 0;

@@ -107,7 +107,7 @@ set_new(struct registry *r)
 
     set->registry = r;
     set->progress = (void *)(set + 1);
-    settings_start(&settings, r->options.config);
+    settings_start(&settings, r->config);
     store_rules(set, &settings);
     return set;
 }
@@ -134,7 +134,7 @@ set_is_private(const struct set *set)
 enum status
 set_check_rights(const struct set *set, struct problem *why)
 {
-    int64_t limit_us = registry_config(set->registry)->cluster_private_stale_us;
+    int64_t limit_us = set->registry->config->cluster_private_stale_us;
     struct log_copy copy;
 
     if (limit_us == 0 || !set_is_private(set))
@@ -215,7 +215,7 @@ registry_settings(const struct set *set, struct settings *settings)
     if (set->settings)
         *settings = *set->settings;
     else
-        settings_start(settings, r->options.config);
+        settings_start(settings, r->config);
     settings->peers = NULL;
     pthread_mutex_unlock(&r->settings_mutex);
 }
@@ -345,14 +345,13 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
     struct settings keeping;
     struct problem why = {""};
 
-    if (settings_read(settings, registry_config(set->registry), text, false,
-                      &why)) {
+    if (settings_read(settings, set->registry->config, text, false, &why)) {
         settings_free(settings);
         diag(DIAG_WARNING, "sets",
              "the settings of %s cannot be read, so the broker keeps all of "
              "the set: %s",
              set->name, why.text);
-        settings_start(&keeping, registry_config(set->registry));
+        settings_start(&keeping, set->registry->config);
         keeping.retention.lists = 0;
         keeping.retention.age_us = 0;
         keeping.resource_list_every_us = keeping.resource_dump_every_us = 0;
@@ -667,6 +666,7 @@ registry_open(struct registry **registry,
         return problem_memory(why);
     }
     r->options = *options;
+    r->config = config;
     r->first_bridging = (struct bridging){config->bridges, config->n_bridges};
     atomic_init(&r->bridging, &r->first_bridging);
     pthread_rwlock_init(&r->lock, NULL);
@@ -732,18 +732,6 @@ registry_close(struct registry *r)
     free(r);
 }
 
-struct log *
-registry_log(struct registry *r)
-{
-    return r->log;
-}
-
-const struct config *
-registry_config(const struct registry *r)
-{
-    return r->options.config;
-}
-
 const struct bridging *
 registry_bridging(const struct registry *r)
 {
@@ -772,8 +760,8 @@ set_link(const struct set *set, enum link_kind kind)
 void
 set_dir(const struct set *set, char dir[SET_DIR_MAX])
 {
-    snprintf(dir, SET_DIR_MAX, "%s/sets/%s",
-             set->registry->options.config->data, set->name);
+    snprintf(dir, SET_DIR_MAX, "%s/sets/%s", set->registry->config->data,
+             set->name);
 }
 
 bool
@@ -821,7 +809,7 @@ registry_content(struct registry *r, struct slice name)
 {
     const struct set *set = registry_find(r, name, NULL);
 
-    return set ? set_content_mode(set) : registry_config(r)->content;
+    return set ? set_content_mode(set) : r->config->content;
 }
 
 /* One look, under the lock: between two looks the set could be removed, or made
@@ -960,7 +948,7 @@ count_kept(struct set *set, const struct head *head, void *user)
 void
 registry_count_kept(struct registry *r, uint64_t room)
 {
-    const struct config *config = r->options.config;
+    const struct config *config = r->config;
 
     registry_each(r, count_kept, r);
     if (!config->client_kept_bytes && config->client_share < 100)
@@ -1134,10 +1122,9 @@ registry_measure(struct registry *r)
     metrics_set_label(METRIC_DISK, DISK_CONTENT, sums.content_bytes);
     metrics_set(METRIC_INGEST,
                 (int64_t)clients_held(&r->clients, CLIENT_POSTS));
-    metrics_set(METRIC_INGEST_LIMIT, (int64_t)r->options.config->ingest_bytes);
-    metrics_set(METRIC_TAIL_LIMIT, (int64_t)r->options.config->tail_bytes);
-    metrics_set(METRIC_UNFILED_LIMIT,
-                (int64_t)r->options.config->unfiled_bytes);
+    metrics_set(METRIC_INGEST_LIMIT, (int64_t)r->config->ingest_bytes);
+    metrics_set(METRIC_TAIL_LIMIT, (int64_t)r->config->tail_bytes);
+    metrics_set(METRIC_UNFILED_LIMIT, (int64_t)r->config->unfiled_bytes);
     log_health(r->log, &health);
     metrics_set(METRIC_LOG_AHEAD, health.ahead_us);
 }

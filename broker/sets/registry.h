@@ -183,6 +183,8 @@ struct set_table {
 struct registry {
     /* For all to read; they last as long as the registry. */
     struct registry_options options;
+    const struct config *config; /* of the options */
+    struct log *log;
     struct filters filters;
     struct clients clients;     /* with their limits from the options */
     struct rates *rates;        /* entries that the sets got in the last hour */
@@ -207,7 +209,6 @@ struct registry {
     /* For registry.c only. */
     struct bridging first_bridging; /* the configuration's */
     _Atomic(const struct bridging *) bridging;
-    struct log *log;
 
     /* Guards the table. Every request searches it; only a new set changes it.
      */
@@ -233,10 +234,6 @@ void registry_stop(struct registry *registry);
 
 /* Closes the log, after all readers. NULL is allowed. */
 void registry_close(struct registry *registry);
-
-struct log *registry_log(struct registry *registry);
-
-const struct config *registry_config(const struct registry *registry);
 
 /* The links to a document of the whole Source, and of a set: link_to. */
 struct link_text registry_link(const struct registry *registry,

@@ -14,7 +14,7 @@ read_list(const struct set *set, uint64_t number, struct list_info *list,
 {
     size_t n = 1;
     enum status rc =
-        log_lists(registry_log(set->registry), set->log, number, list, &n, why);
+        log_lists(set->registry->log, set->log, number, list, &n, why);
 
     if (!rc && n == 0)
         rc = problem(why, STATUS_IO, "the log has lost list %" PRIu64, number);
@@ -79,8 +79,8 @@ count_archived(const struct comparison *c, enum generation_kind kind,
     for (uint64_t i = 0; i + 1 < all->n_archived;) {
         struct generation some[ARCHIVED_AT_ONCE];
         struct generation_page page = {kind, number, some, ARCHIVED_AT_ONCE};
-        enum status rc = log_generations(registry_log(c->set->registry),
-                                         c->set->log, &page, why);
+        enum status rc =
+            log_generations(c->set->registry->log, c->set->log, &page, why);
 
         if (rc || page.n == 0)
             return rc;
@@ -200,7 +200,7 @@ set_change_free(struct set_change *c)
 static enum status
 submit_change(struct set_change *c, struct problem *why)
 {
-    enum status rc = log_submit(registry_log(c->registry), &c->post);
+    enum status rc = log_submit(c->registry->log, &c->post);
 
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
@@ -306,8 +306,8 @@ merge_change(struct set_change *c, const struct settings *before,
 
     buf_init(&text, SETTINGS_BYTES_MAX);
     settings_merge(&text, before, c->change);
-    rc = settings_read(merged, registry_config(c->registry), buf_slice(&text),
-                       false, why);
+    rc = settings_read(merged, c->registry->config, buf_slice(&text), false,
+                       why);
     settings_free(c->settings);
     c->settings = merged;
     if (!rc)
@@ -437,7 +437,7 @@ set_change_settings(struct registry *registry,
     c->mode = wish->mode;
     c->may_discard = wish->may_discard;
     c->client = client_ref(wish->client);
-    rc = settings_read(c->settings, registry_config(registry), wish->body,
+    rc = settings_read(c->settings, registry->config, wish->body,
                        wish->mode == SET_CHANGE_MERGE, why);
     if (!rc)
         rc = check_peers(c, why);
@@ -542,7 +542,7 @@ set_change_remove(struct set *set, struct authority *authority,
     c->mode = SET_CHANGE_MERGE;
     c->set = set;
     c->post.set = set->log;
-    c->post.grace_us = registry_config(set->registry)->remove_grace_us;
+    c->post.grace_us = set->registry->config->remove_grace_us;
     rc = submit_change(c, why);
     if (rc)
         set_change_free(c);

@@ -8,7 +8,7 @@
 static struct parts
 parts_with(const struct registry *registry, size_t n)
 {
-    uint64_t size = registry_config(registry)->description_sets;
+    uint64_t size = registry->config->description_sets;
     struct parts parts = {
         .size = n > DESCRIPTION_SETS_MAX ? DESCRIPTION_SETS_MAX : size};
 

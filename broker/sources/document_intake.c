@@ -214,7 +214,7 @@ read_document(struct job *job)
         in->status = rc;
         return;
     }
-    log_wake(registry_log(f->topics->registry));
+    log_wake(f->topics->registry->log);
 }
 
 /* True if the topic still belongs to the target that it had when the document

@@ -114,7 +114,7 @@ find_source(struct foreign_sources *foreign, struct slice url,
 static const struct config *
 config_of(const struct foreign_sources *f)
 {
-    return registry_config(f->topics->registry);
+    return f->topics->registry->config;
 }
 
 enum status

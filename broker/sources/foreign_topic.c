@@ -436,7 +436,7 @@ foreign_topic_take(struct foreign_topic *topic, struct slice type,
                    const struct key *key, struct slice body,
                    const struct digest *digest, struct problem *why)
 {
-    const struct config *config = registry_config(topic->topics->registry);
+    const struct config *config = topic->topics->registry->config;
     struct documents_sum *sum = &topic->draft;
     char kept_key[KEPT_KEY_SIZE] = "";
     bool has_come = false;

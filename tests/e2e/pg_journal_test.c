@@ -61,7 +61,7 @@ seat_open(struct cluster *c, int i)
     sets_configure(&seat->s, seat->dir.path);
     seat->s.journal = seat->journal;
     sets_open(&seat->s);
-    if (pg_journal_follow(seat->journal, registry_log(seat->s.registry), &why))
+    if (pg_journal_follow(seat->journal, seat->s.registry->log, &why))
         fail_msg("%s", why.text);
 }
 
@@ -400,7 +400,7 @@ await_certain(struct log *log, int64_t us)
 TEST(a_copy_that_is_asked_is_certain)
 {
     struct cluster *c = *state;
-    struct log *log = registry_log(c->seats[2].s.registry);
+    struct log *log = c->seats[2].s.registry->log;
     struct log_copy copy;
 
     for (unsigned i = 0; i < 5; i++) {
@@ -423,7 +423,7 @@ TEST(a_copy_that_is_asked_is_certain)
 TEST(a_broker_without_posts_notices_that_it_is_cut_off)
 {
     struct cluster *c = *state;
-    struct log *log = registry_log(c->seats[1].s.registry);
+    struct log *log = c->seats[1].s.registry->log;
     struct log_copy copy;
 
     await_certain(log, clock_steady_us());
@@ -515,7 +515,7 @@ presumes(struct seat *seat)
     struct journal_place at;
     int64_t now_us;
 
-    log_place(registry_log(seat->s.registry), &at);
+    log_place(seat->s.registry->log, &at);
     return seat->journal->ops->presume(seat->journal, &at, &now_us);
 }
 

@@ -184,8 +184,8 @@ static void
 expect(struct build_orders *w, struct model *m, uint64_t last)
 {
     model_init(m);
-    model_fold_log(m, registry_log(w->sets.registry),
-                   sets_find(&w->sets, "demo")->log, last);
+    model_fold_log(m, w->sets.registry->log, sets_find(&w->sets, "demo")->log,
+                   last);
 }
 
 static void

@@ -22,9 +22,8 @@ channel_last(struct sets *s)
     };
     struct head head;
 
-    assert_int_equal(
-        log_post_and_wait(registry_log(s->registry), &nothing, NULL),
-        STATUS_OK);
+    assert_int_equal(log_post_and_wait(s->registry->log, &nothing, NULL),
+                     STATUS_OK);
     assert_true(log_head(s->registry->framework->log, &head));
     return head.last;
 }
@@ -55,7 +54,7 @@ channel_add(struct sets *s, const struct event *event, unsigned n)
         assert_int_equal(
             fragment_write(&post.bytes, &change, &fragments[i], NULL),
             STATUS_OK);
-    assert_int_equal(log_post_and_wait(registry_log(s->registry), &post, NULL),
+    assert_int_equal(log_post_and_wait(s->registry->log, &post, NULL),
                      STATUS_OK);
     atomic_store(&noted->last_event, post.last);
     buf_fini(&post.bytes);

@@ -25,7 +25,7 @@ accept_all(struct ingest *ingest, void *user, struct problem *why)
 
     (void)why;
     ingest_check_end(ingest, STATUS_OK, NULL);
-    log_wake(registry_log(d->sets.registry));
+    log_wake(d->sets.registry->log);
     return STATUS_OK;
 }
 
@@ -385,9 +385,9 @@ check_entries(struct dumping *d, struct xpath *manifest, uint64_t *seq)
             batch_unref(batch);
             batch = NULL;
         }
-        if (!batch && log_read(registry_log(d->sets.registry),
-                               sets_find(&d->sets, "demo")->log, *seq, LOG_DISK,
-                               &batch, &why))
+        if (!batch &&
+            log_read(d->sets.registry->log, sets_find(&d->sets, "demo")->log,
+                     *seq, LOG_DISK, &batch, &why))
             fail_msg("%s", why.text);
         ++*seq;
         assert_int_equal(

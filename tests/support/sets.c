@@ -129,7 +129,7 @@ sets_post_body(struct sets *s, const char *name, const char *type,
         o.rc = feed(in, body, step, &o.why);
     if (!o.rc)
         o.rc = ingest_end(in, on_done, &w, &o.why);
-    log_wake(registry_log(s->registry));
+    log_wake(s->registry->log);
     if (!o.rc) {
         pthread_mutex_lock(&w.mutex);
         while (!w.is_done)
@@ -161,8 +161,7 @@ submit(struct sets *s, const char *name, struct posted *p)
     struct set *set = sets_unborn(s, name);
 
     p->post.set = set->log;
-    assert_int_equal(log_submit(registry_log(s->registry), &p->post),
-                     STATUS_OK);
+    assert_int_equal(log_submit(s->registry->log, &p->post), STATUS_OK);
     assert_int_equal(posts_wait(p), STATUS_OK);
     posts_end(p);
     return set;
@@ -220,7 +219,7 @@ sets_file_all(struct sets *s)
     bool is_done = false;
 
     while (!is_done)
-        if (log_file_list(registry_log(s->registry), &is_done, &why))
+        if (log_file_list(s->registry->log, &is_done, &why))
             fail_msg("%s", why.text);
 }
 
@@ -262,7 +261,7 @@ sets_purge(struct sets *s)
     bool is_done = false;
 
     while (!is_done)
-        if (log_purge(registry_log(s->registry), state_fold_needs_retired,
-                      &is_done, &why))
+        if (log_purge(s->registry->log, state_fold_needs_retired, &is_done,
+                      &why))
             fail_msg("%s", why.text);
 }

@@ -161,7 +161,7 @@ retain(void)
 {
     struct log_health health;
 
-    log_health(registry_log(d.sets.registry), &health);
+    log_health(d.sets.registry->log, &health);
     assert_true(health.has_room); /* else nothing is folded, nor goes */
     sets_file_all(&d.sets);
     for (int i = 0; i < 3; i++) {
@@ -255,11 +255,11 @@ TEST(a_list_that_goes_meanwhile_leaves_no_other_out)
     list(2, "b");
     begin();
     sets_file_all(&d.sets);
-    assert_int_equal(log_lists(registry_log(d.sets.registry),
+    assert_int_equal(log_lists(d.sets.registry->log,
                                sets_find(&d.sets, "demo")->log, 1, lists, &n,
                                &why),
                      STATUS_OK);
-    assert_int_equal(log_retire(registry_log(d.sets.registry),
+    assert_int_equal(log_retire(d.sets.registry->log,
                                 sets_find(&d.sets, "demo")->log, lists, 1, 0,
                                 &why),
                      STATUS_OK);

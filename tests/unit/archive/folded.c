@@ -92,7 +92,7 @@ world_check(const char *name)
 
     assert_int_equal(resources_at(r)->seq, sets_head(&world.sets, name).last);
     model_init(&m);
-    model_fold_log(&m, registry_log(world.sets.registry),
+    model_fold_log(&m, world.sets.registry->log,
                    sets_find(&world.sets, name)->log, resources_at(r)->seq);
     model_check(&m, r);
     model_fini(&m);

@@ -55,14 +55,14 @@ follow_retirement(uint64_t n)
     sets_file_all(&other);
     set = sets_find(&other, "demo");
     assert_true(log_head(set->log, &head));
-    assert_int_equal(log_lists(registry_log(other.registry), set->log, 1, lists,
-                               &n_lists, &why),
-                     STATUS_OK);
+    assert_int_equal(
+        log_lists(other.registry->log, set->log, 1, lists, &n_lists, &why),
+        STATUS_OK);
     assert_int_equal(n_lists, head.list - 1);
-    assert_int_equal(log_retire(registry_log(other.registry), set->log, lists,
-                                n_lists - 1, 0, &why),
-                     STATUS_OK);
-    shared_journal_follow(&all, registry_log(world.sets.registry));
+    assert_int_equal(
+        log_retire(other.registry->log, set->log, lists, n_lists - 1, 0, &why),
+        STATUS_OK);
+    shared_journal_follow(&all, world.sets.registry->log);
     assert_int_equal(sets_head(&world.sets, "demo").earliest,
                      sets_head(&other, "demo").earliest);
     assert_true(sets_head(&world.sets, "demo").earliest > 0);
@@ -74,7 +74,7 @@ has_first(void)
 {
     struct list_info list;
 
-    return !log_list(registry_log(world.sets.registry),
+    return !log_list(world.sets.registry->log,
                      sets_find(&world.sets, "demo")->log, 1, &list, NULL, NULL);
 }
 

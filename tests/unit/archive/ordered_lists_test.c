@@ -81,7 +81,7 @@ FIXTURE(setup, teardown);
 static void
 follow(struct pair *p, int i)
 {
-    shared_journal_follow(&p->all, registry_log(p->w[i].sets.registry));
+    shared_journal_follow(&p->all, p->w[i].sets.registry->log);
 }
 
 /* `n` random changes, at broker `i`. */
@@ -112,7 +112,7 @@ restart(struct pair *p, int i)
 {
     build_orders_end(&p->w[i]);
     build_orders_begin(&p->w[i]);
-    seat_follow(&p->seats[i], registry_log(p->w[i].sets.registry));
+    seat_follow(&p->seats[i], p->w[i].sets.registry->log);
 }
 
 static struct generations
@@ -512,7 +512,7 @@ TEST(are_ordered_only_behind_the_list_that_was_seen)
     build_list(p, 0);
     set = sets_find(&p->w[1].sets, "demo");
     assert_int_equal(
-        log_act(registry_log(p->w[1].sets.registry), set->log, &act, 0, NULL),
+        log_act(p->w[1].sets.registry->log, set->log, &act, 0, NULL),
         STATUS_OK);
     assert_true(log_head(set->log, &head));
     assert_int_equal(head.generations[GENERATION_RESOURCELIST].last, 1);
@@ -662,7 +662,7 @@ set_full(struct pair *p, int i, bool is)
     atomic_store(&is_full, is);
     clock_pass_us(1000000); /* the log looks again */
     follow(p, i);
-    log_health(registry_log(p->w[i].sets.registry), &health);
+    log_health(p->w[i].sets.registry->log, &health);
     assert_int_equal(health.has_room, !is);
 }
 
@@ -671,7 +671,7 @@ static void
 retire(struct pair *p, int i)
 {
     struct sets *s = &p->w[i].sets;
-    struct log *log = registry_log(s->registry);
+    struct log *log = s->registry->log;
     struct set *set = sets_find(s, "demo");
     struct problem why = {""};
     struct list_info some[8];
@@ -714,9 +714,9 @@ TEST(without_room_are_passed_over_for_the_deletion_of_old_lists)
         sets_purge(&late->sets);
         build_orders_work(late);
     }
-    assert_int_equal(log_list(registry_log(late->sets.registry), set->log, 4,
-                              &list, NULL, &why),
-                     STATUS_NOT_FOUND);
+    assert_int_equal(
+        log_list(late->sets.registry->log, set->log, 4, &list, NULL, &why),
+        STATUS_NOT_FOUND);
     while (generation_sweep_one(late->sets.registry))
         ;
     assert_int_equal(

@@ -206,9 +206,8 @@ TEST(retains_a_fixed_number_of_the_framework_log)
                              .set = s.registry->framework->log};
 
         channel_add(&s, &event, 1);
-        assert_int_equal(
-            log_post_and_wait(registry_log(s.registry), &close, NULL),
-            STATUS_OK);
+        assert_int_equal(log_post_and_wait(s.registry->log, &close, NULL),
+                         STATUS_OK);
     }
     sets_file_all(&s);
     retain();

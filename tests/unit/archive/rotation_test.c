@@ -19,8 +19,8 @@ count_filed(void)
     size_t n = LISTS;
     unsigned n_filed = 0;
 
-    assert_int_equal(log_lists(registry_log(s.registry),
-                               sets_find(&s, "demo")->log, 1, lists, &n, NULL),
+    assert_int_equal(log_lists(s.registry->log, sets_find(&s, "demo")->log, 1,
+                               lists, &n, NULL),
                      STATUS_OK);
     for (size_t i = 0; i < n; i++)
         n_filed += lists[i].is_filed;

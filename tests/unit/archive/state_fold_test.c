@@ -180,7 +180,7 @@ TEST(goes_on_behind_what_is_no_longer_retained)
     for (unsigned i = 0; i < 10; i++) {
         world_post("demo", 25, 30);
         set = sets_find(&world.sets, "demo");
-        model_fold_log(&m, registry_log(world.sets.registry), set->log,
+        model_fold_log(&m, world.sets.registry->log, set->log,
                        sets_head(&world.sets, "demo").last);
         atomic_store(&set->retain_lists, 1);
         sets_file_all(&world.sets);

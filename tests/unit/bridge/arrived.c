@@ -46,9 +46,9 @@ arrived_assert(struct sets *s, const char *name, const char *words)
     for (;;) {
         struct batch *b = NULL;
 
-        assert_int_equal(log_read(registry_log(s->registry), set->log, after,
-                                  LOG_DISK, &b, NULL),
-                         STATUS_OK);
+        assert_int_equal(
+            log_read(s->registry->log, set->log, after, LOG_DISK, &b, NULL),
+            STATUS_OK);
         if (!b)
             break;
         add_locs(&text, batch_slice(b, after, b->last));

@@ -154,7 +154,7 @@ TEST(a_set_that_is_born_is_new_whatever_the_clock_says, outs_setup,
 static void
 retire(struct outs *o, const char *name)
 {
-    struct log *log = registry_log(o->sets.registry);
+    struct log *log = o->sets.registry->log;
     struct set *set = sets_find(&o->sets, name);
     struct list_info lists[10];
     size_t n = 10;

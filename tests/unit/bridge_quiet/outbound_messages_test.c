@@ -93,7 +93,7 @@ assert_message(struct outs *o, const struct quiet_message *message,
     assert_int_equal(c->after, after);
     assert_int_equal(c->last, last);
     assert_string_equal(c->epoch, sets_head(&o->sets, "demo").epoch);
-    assert_int_equal(log_read(registry_log(o->sets.registry),
+    assert_int_equal(log_read(o->sets.registry->log,
                               sets_find(&o->sets, "demo")->log, last - 1,
                               LOG_DISK, &b, NULL),
                      STATUS_OK);

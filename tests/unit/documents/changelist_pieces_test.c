@@ -56,9 +56,8 @@ evict(struct sets *s)
     struct batch *b;
 
     sets_post_heavy(s, "other", 1, 20, 30000);
-    assert_int_equal(log_read(registry_log(s->registry),
-                              sets_find(s, "demo")->log, 0, LOG_MEMORY, &b,
-                              NULL),
+    assert_int_equal(log_read(s->registry->log, sets_find(s, "demo")->log, 0,
+                              LOG_MEMORY, &b, NULL),
                      STATUS_AGAIN);
 }
 

@@ -65,7 +65,7 @@ static void
 follow_all(struct copies *c)
 {
     for (int i = 0; i < BROKERS; i++)
-        shared_journal_follow(&c->all, registry_log(c->s[i].registry));
+        shared_journal_follow(&c->all, c->s[i].registry->log);
 }
 
 /* Appends the bytes of a document, its tag, its date and its gzip bytes; the
@@ -151,7 +151,7 @@ age_files(struct copies *c, int i)
 {
     const struct timespec times[2] = {{1700000000 + 1000 * i, 0},
                                       {1700000000 + 1000 * i, 0}};
-    struct log *log = registry_log(c->s[i].registry);
+    struct log *log = c->s[i].registry->log;
     struct log_set *set = sets_find(&c->s[i], "demo")->log;
     int fd;
 
@@ -195,7 +195,7 @@ TEST(documents_are_equal_at_all_brokers)
         age_files(c, i);
     clock_pass_us(10000000); /* the files have got old enough for a date */
     assert_int_equal(assert_equal_documents(c), N_PATHS);
-    log = registry_log(c->s[0].registry);
+    log = c->s[0].registry->log;
     assert_int_equal(log_file_list(log, &is_done, &why), STATUS_OK);
     assert_true(is_done);
 

@@ -78,7 +78,7 @@ set_up(void **state)
         sets_open(&world.s[i]);
     }
     sets_post(&world.s[0], "demo", 1, 3);
-    seat_follow(&world.seats[1], registry_log(world.s[1].registry));
+    seat_follow(&world.seats[1], world.s[1].registry->log);
     assert_int_equal(tokens_open(&world.http.tokens, world.dirs[1].path, NULL),
                      STATUS_OK);
     world.s[1].registry->tokens = world.http.tokens;
@@ -163,7 +163,7 @@ static void
 follow_when_asked(unsigned n)
 {
     seat_await_looks(&world.seats[1], n);
-    seat_follow(&world.seats[1], registry_log(world.s[1].registry));
+    seat_follow(&world.seats[1], world.s[1].registry->log);
     clock_pass_us(1);
 }
 
@@ -241,8 +241,8 @@ TEST(a_wait_has_an_end)
     sets_post(&world.s[0], "demo", 4, 2);
     look_for("/sets/demo/changes");
     seat_await_looks(&world.seats[1], 1);
-    log_note_copy(registry_log(world.s[1].registry), clock_steady_us() - 1,
-                  STATUS_OK, NULL);
+    log_note_copy(world.s[1].registry->log, clock_steady_us() - 1, STATUS_OK,
+                  NULL);
     clock_pass_us(CATCH_UP_WAIT_US - 1);
     assert_true(wire_is_silent(world.w));
     clock_pass_us(1000001); /* a tick later */
@@ -337,7 +337,7 @@ static void
 post_one_more(void)
 {
     sets_post(&world.s[0], "demo", 1, 1);
-    seat_follow(&world.seats[1], registry_log(world.s[1].registry));
+    seat_follow(&world.seats[1], world.s[1].registry->log);
     clock_pass_us(1);
 }
 

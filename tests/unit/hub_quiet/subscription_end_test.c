@@ -112,7 +112,7 @@ remove_set(void)
     assert_int_equal(set_change_remove(sets_find(&sim.sets, "demo"), NULL,
                                        on_removed, NULL, &why),
                      STATUS_OK);
-    log_wake(registry_log(sim.sets.registry));
+    log_wake(sim.sets.registry->log);
     AWAIT(__atomic_load_n(&is_removed, __ATOMIC_ACQUIRE));
 }
 

@@ -16,7 +16,7 @@
 static void
 assert_places(struct sets *s, const struct list_info *info, uint64_t near)
 {
-    struct log *log = registry_log(s->registry);
+    struct log *log = s->registry->log;
     struct log_set *set = sets_find(s, "demo")->log;
 
     for (uint64_t offset = 0; offset < info->bytes; offset += 7919) {
@@ -70,9 +70,8 @@ TEST(finds_a_place_near_every_byte_of_a_list)
 
     sets_rotate(&s, "demo");
     buf_init(&header, SIZE_MAX);
-    assert_int_equal(log_list(registry_log(s.registry),
-                              sets_find(&s, "demo")->log, 2, &info, &header,
-                              NULL),
+    assert_int_equal(log_list(s.registry->log, sets_find(&s, "demo")->log, 2,
+                              &info, &header, NULL),
                      STATUS_OK);
     assert_places(&s, &info, info.bytes / BATCHES + 1000);
     sets_file_all(&s);

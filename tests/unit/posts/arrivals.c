@@ -47,7 +47,7 @@ arrival_end(struct arrival *a)
 {
     struct sets_outcome *o = &a->outcome;
 
-    log_wake(registry_log(s.registry));
+    log_wake(s.registry->log);
     if (!o->rc) {
         const struct post *post = &a->ingest->post;
 

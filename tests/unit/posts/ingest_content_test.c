@@ -54,7 +54,7 @@ check(struct ingest *ingest, void *user, struct problem *why)
     if (checker.is_held)
         ingest_hold(ingest, sets_find(&s, "demo"), (void *)&checker, release);
     ingest_check_end(ingest, checker.rc, &reason);
-    log_wake(registry_log(s.registry));
+    log_wake(s.registry->log);
     return STATUS_OK;
 }
 
@@ -172,9 +172,8 @@ TEST(an_entry_is_completed_before_it_is_kept)
     assert_int_equal(checker.last, 3);
     head = sets_head(&s, "demo");
     assert_int_equal(head.last, 3);
-    assert_int_equal(log_read(registry_log(s.registry),
-                              sets_find(&s, "demo")->log, 2, LOG_DISK, &b,
-                              NULL),
+    assert_int_equal(log_read(s.registry->log, sets_find(&s, "demo")->log, 2,
+                              LOG_DISK, &b, NULL),
                      STATUS_OK);
     text = batch_slice(b, 2, 3);
     assert_non_null(memmem(text.data, text.size, "length=\"41\"", 11));
@@ -189,7 +188,7 @@ remove_demo(void)
     struct posted p;
 
     posts_begin_act(&p, ACT_REMOVAL, sets_find(&s, "demo")->log);
-    assert_int_equal(log_submit(registry_log(s.registry), &p.post), STATUS_OK);
+    assert_int_equal(log_submit(s.registry->log, &p.post), STATUS_OK);
     assert_int_equal(posts_wait(&p), STATUS_OK);
     posts_end(&p);
 }

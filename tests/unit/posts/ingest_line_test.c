@@ -187,7 +187,7 @@ TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
     assert_int_equal(ingest_feed(held.ingest, SLICE(ENTRY("1")), NULL),
                      STATUS_OK);
     assert_int_equal(ingest_end(held.ingest, hold, &r, NULL), STATUS_OK);
-    log_wake(registry_log(s.registry));
+    log_wake(s.registry->log);
     sem_wait(&r.is_held);
     assert_int_equal(
         set_change_remove(sets_find(&s, "demo"), NULL, on_removed, NULL, NULL),

@@ -18,9 +18,9 @@ read_all(const char *name, struct buf *to)
     for (;;) {
         struct batch *b;
 
-        assert_int_equal(log_read(registry_log(s.registry), set->log, after,
-                                  LOG_DISK, &b, NULL),
-                         STATUS_OK);
+        assert_int_equal(
+            log_read(s.registry->log, set->log, after, LOG_DISK, &b, NULL),
+            STATUS_OK);
         if (!b)
             return;
         buf_add_slice(to, batch_slice(b, after, b->last));
@@ -318,7 +318,7 @@ TEST(a_key_is_at_work_until_the_log_has_answered)
     assert_int_equal(rc, STATUS_RUNNING);
 
     assert_int_equal(ingest_end(first, begin_again, &again, NULL), STATUS_OK);
-    log_wake(registry_log(s.registry));
+    log_wake(s.registry->log);
     sem_wait(&again.is_done);
     assert_int_equal(again.rc, STATUS_OK);
 

@@ -171,9 +171,9 @@ committed_us(uint64_t seq)
     struct batch *b = NULL;
     int64_t us;
 
-    assert_int_equal(log_read(registry_log(s.registry), w.set->log, seq - 1,
-                              LOG_MEMORY, &b, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        log_read(s.registry->log, w.set->log, seq - 1, LOG_MEMORY, &b, NULL),
+        STATUS_OK);
     us = b->committed_us;
     batch_unref(b);
     return us;
@@ -209,7 +209,7 @@ TEST(a_greeting_finds_its_moment)
     int64_t us;
 
     assert_int_equal(
-        log_read(registry_log(s.registry), w.set->log, 2, LOG_DISK, &b, NULL),
+        log_read(s.registry->log, w.set->log, 2, LOG_DISK, &b, NULL),
         STATUS_OK);
     us = batch_time(b, 3);
     batch_unref(b);

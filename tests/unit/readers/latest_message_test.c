@@ -122,12 +122,10 @@ TEST(is_nothing_where_nothing_is_there)
 
     sets_rotate(&s, "demo");
     sets_file_all(&s);
-    assert_int_equal(
-        log_lists(registry_log(s.registry), set->log, 1, &list, &n, NULL),
-        STATUS_OK);
-    assert_int_equal(
-        log_retire(registry_log(s.registry), set->log, &list, 1, 0, NULL),
-        STATUS_OK);
+    assert_int_equal(log_lists(s.registry->log, set->log, 1, &list, &n, NULL),
+                     STATUS_OK);
+    assert_int_equal(log_retire(s.registry->log, set->log, &list, 1, 0, NULL),
+                     STATUS_OK);
     latest(set, false, MIB);
     assert_int_equal(text.size, 0);
 

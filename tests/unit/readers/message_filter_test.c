@@ -224,7 +224,7 @@ kept_form(struct set *set, const struct filter_class *class, bool is_json)
     struct batch *b;
 
     assert_int_equal(
-        log_read(registry_log(s.registry), set->log, 0, LOG_MEMORY, &b, NULL),
+        log_read(s.registry->log, set->log, 0, LOG_MEMORY, &b, NULL),
         STATUS_OK);
     form = batch_form(b, class->id * 4 + is_json);
     batch_unref(b); /* the tail has it */

@@ -249,9 +249,9 @@ TEST(beats_at_any_position)
             assert_int_equal(r.from_us, r.until_us);
             if (seq == 12)
                 continue;
-            assert_int_equal(log_read(registry_log(s.registry), set->log, seq,
-                                      LOG_MEMORY, &b, NULL),
-                             STATUS_OK);
+            assert_int_equal(
+                log_read(s.registry->log, set->log, seq, LOG_MEMORY, &b, NULL),
+                STATUS_OK);
             assert_int_equal(r.until_us, batch_time(b, seq));
             batch_unref(b);
         }

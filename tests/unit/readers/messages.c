@@ -160,9 +160,9 @@ digest_at(struct set *set, uint64_t seq)
     digest_sha256(&d, slice_of(head.epoch));
     if (seq == 0)
         return d;
-    assert_int_equal(log_read(registry_log(s.registry), set->log, seq - 1,
-                              LOG_DISK, &b, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        log_read(s.registry->log, set->log, seq - 1, LOG_DISK, &b, NULL),
+        STATUS_OK);
     d = batch_digest(b, seq);
     batch_unref(b);
     return d;

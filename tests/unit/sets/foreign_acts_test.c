@@ -69,7 +69,7 @@ FIXTURE(pair_setup, pair_teardown);
 static void
 follow(struct pair *p, int i)
 {
-    shared_journal_follow(&p->all, registry_log(p->s[i].registry));
+    shared_journal_follow(&p->all, p->s[i].registry->log);
 }
 
 static void
@@ -264,10 +264,10 @@ TEST(a_restarted_broker_goes_on_from_its_place)
     follow(p, 1);
     sets_post(&p->s[1], "news", 2, 1);
     for (int i = 0; i < 2; i++) {
-        log_place(registry_log(p->s[i].registry), &before);
+        log_place(p->s[i].registry->log, &before);
         sets_close(&p->s[i]);
         sets_open(&p->s[i]);
-        log_place(registry_log(p->s[i].registry), &after);
+        log_place(p->s[i].registry->log, &after);
         assert_true(after.n > 0);
         assert_memory_equal(&after, &before, sizeof(after));
     }
@@ -276,7 +276,7 @@ TEST(a_restarted_broker_goes_on_from_its_place)
     sets_post(&p->s[1], "news", 4, 1);
     follow(p, 0);
     assert_equal_sets(p, "news");
-    log_place(registry_log(p->s[1].registry), &after);
+    log_place(p->s[1].registry->log, &after);
     assert_int_equal(after.n, p->all.n);
 }
 
@@ -317,7 +317,7 @@ TEST(a_copy_and_a_single_broker_are_not_mistaken)
 static char *
 told(struct sets *s)
 {
-    struct log *log = registry_log(s->registry);
+    struct log *log = s->registry->log;
     struct log_set *set = s->registry->framework->log;
     struct buf text;
     struct batch *b;
@@ -439,7 +439,7 @@ assert_file_bytes(struct pair *p, int i)
     uint64_t bytes = 0;
     int fd;
 
-    assert_int_equal(log_folder(registry_log(p->s[i].registry),
+    assert_int_equal(log_folder(p->s[i].registry->log,
                                 sets_find(&p->s[i], "news")->log, LOG_CHANGES,
                                 false, &fd, NULL),
                      STATUS_OK);

@@ -139,12 +139,11 @@ retire(size_t n)
     struct list_info lists[8];
 
     sets_file_all(&s);
-    assert_int_equal(log_lists(registry_log(s.registry), set, head.first_list,
-                               lists, &n, NULL),
-                     STATUS_OK);
     assert_int_equal(
-        log_retire(registry_log(s.registry), set, lists, n, 0, NULL),
+        log_lists(s.registry->log, set, head.first_list, lists, &n, NULL),
         STATUS_OK);
+    assert_int_equal(log_retire(s.registry->log, set, lists, n, 0, NULL),
+                     STATUS_OK);
 }
 
 /* R-227, R-323: the document that named a deleted list is announced as
@@ -184,7 +183,7 @@ switch_to(enum generation_kind kind, uint64_t number, bool is_archived)
     };
     struct problem why = {""};
 
-    if (log_act(registry_log(s.registry), demo->log, &act, 0, &why))
+    if (log_act(s.registry->log, demo->log, &act, 0, &why))
         fail_msg("%s", why.text);
 }
 
@@ -196,7 +195,7 @@ unarchive(enum generation_kind kind, size_t n)
                       .unarchived = {.kind = kind, .n = n}};
     struct generation all[8];
     struct generation_page page = {kind, 1, all, 8};
-    struct log *log = registry_log(s.registry);
+    struct log *log = s.registry->log;
 
     assert_int_equal(log_generations(log, demo->log, &page, NULL), STATUS_OK);
     assert_in_range(n, 1, page.n - 1);

@@ -151,7 +151,7 @@ remove_set(const char *name)
     struct act removal = {.kind = ACT_REMOVAL};
     struct post post = {.kind = POST_ACT, .act = &removal, .set = set->log};
 
-    assert_int_equal(log_post_and_wait(registry_log(s.registry), &post, NULL),
+    assert_int_equal(log_post_and_wait(s.registry->log, &post, NULL),
                      STATUS_OK);
     registry_set_removed(set);
 }
@@ -331,6 +331,6 @@ TEST(rotates_lists_as_it_is_configured, stage_configure, stage_close)
     sets_open(&s);
     sets_post(&s, "demo", 1, 9);
     assert_int_equal(sets_head(&s, "demo").list, 3);
-    assert_ptr_equal(registry_config(s.registry), &s.config);
+    assert_ptr_equal(s.registry->config, &s.config);
     assert_string_equal(s.registry->options.public_url, SETS_URL);
 }

@@ -313,9 +313,9 @@ TEST(a_reader_of_a_removed_set_hears_so)
     assert_int_equal(text.size, 0);
     buf_fini(&text);
     sets_purge(&s);
-    assert_int_equal(log_read(registry_log(s.registry), wish.set->log, 0,
-                              LOG_DISK, &b, &why),
-                     STATUS_GONE);
+    assert_int_equal(
+        log_read(s.registry->log, wish.set->log, 0, LOG_DISK, &b, &why),
+        STATUS_GONE);
     assert_null(b);
 }
 
