@@ -313,19 +313,23 @@ is_local(const struct post *post)
            (post->kind == POST_ACT && act_is_local(post->act->kind));
 }
 
+static bool
+is_ending(struct log_thread *t)
+{
+    bool is;
+
+    pthread_mutex_lock(&t->mutex);
+    is = t->is_ending;
+    pthread_mutex_unlock(&t->mutex);
+    return is;
+}
+
 /* True if changes are to wait for files of lists. A log that ends commits all
  * that was submitted. */
 static bool
 is_holding(struct log_thread *t)
 {
-    bool is;
-
-    if (!unfiled_bytes_is_full(t->unfiled))
-        return false;
-    pthread_mutex_lock(&t->mutex);
-    is = !t->is_ending;
-    pthread_mutex_unlock(&t->mutex);
-    return is;
+    return unfiled_bytes_is_full(t->unfiled) && !is_ending(t);
 }
 
 /* Does any post wait for a round? */
@@ -630,12 +634,8 @@ wait_for_company(struct log_thread *t)
 {
     int64_t us = t->options->linger_us, now_us, end_us;
     struct timespec pause = {us / 1000000, us % 1000000 * 1000};
-    bool is_ending;
 
-    pthread_mutex_lock(&t->mutex);
-    is_ending = t->is_ending;
-    pthread_mutex_unlock(&t->mutex);
-    if (us > 0 && !is_ending)
+    if (us > 0 && !is_ending(t))
         nanosleep(&pause, NULL);
     now_us = clock_steady_us();
     end_us = now_us + order_patience_us(&t->order);
