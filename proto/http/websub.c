@@ -334,10 +334,7 @@ add_lower(struct buf *to, struct slice text)
 static void
 add_origin(struct buf *to, const struct url *parts)
 {
-    if (parts->is_https)
-        BUF_ADD(to, "https://");
-    else
-        BUF_ADD(to, "http://");
+    buf_add_text(to, parts->is_https ? "https://" : "http://");
     add_lower(to, parts->host);
     if (port_of(parts) != default_port(parts)) {
         BUF_ADD(to, ":");
