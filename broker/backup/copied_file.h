@@ -9,9 +9,6 @@
 
 #include "proto/resourcesync/digest.h"
 
-/* Takes the SHA-256 of bytes. */
-struct digest_check *copied_file_digests(void);
-
 /* Makes the directories above the file `path`, below the existing `base`. */
 MUST_CHECK enum status copied_file_make_dirs(const char *base, const char *path,
                                              struct problem *why);

@@ -359,7 +359,7 @@ bucket_get(struct bucket *b, const char *key, int fd, uint64_t size,
     enum status rc;
 
     snprintf(hash, sizeof(hash), "sha-256:%s", key);
-    get.digest = digest_check_new(slice_of(hash), size);
+    get.digest = digest_check_new(slice_of(hash), size, false);
     rc = perform(b, &get, why);
     if (!rc && (b->call->is_cut || digest_check_end(get.digest, why)))
         rc = STATUS_DIFFERENT;

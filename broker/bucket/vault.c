@@ -316,9 +316,9 @@ vault_store(int dir_fd, const char *name, uint64_t size, bool is_there,
 static enum status
 put(struct vault *v, int fd, struct stub *stub, struct problem *why)
 {
-    struct digest_check *check = digest_check_new(SLICE(""), LENGTH_NONE);
+    struct digest_check *check = digest_check_new(SLICE(""), LENGTH_NONE, true);
     char bytes[65536], hash[DIGEST_TEXT_SIZE + 1] = "";
-    enum status rc = digest_check_want_sha256(check);
+    enum status rc = STATUS_OK;
     struct digest digest;
     ssize_t n;
 

@@ -180,7 +180,7 @@ static enum status
 compare_member(struct archive *zip, struct slice name, struct slice hash,
                uint64_t length, struct problem *why)
 {
-    struct digest_check *digests = digest_check_new(hash, length);
+    struct digest_check *digests = digest_check_new(hash, length, false);
     enum status rc = digests ? STATUS_OK : problem_memory(why);
     struct archive_entry *member;
     struct slice bytes;

@@ -216,7 +216,7 @@ enum status
 inspection_compare(struct inspection *in, int fd, struct slice hash,
                    uint64_t length, struct problem *why)
 {
-    struct digest_check *digests = digest_check_new(hash, length);
+    struct digest_check *digests = digest_check_new(hash, length, false);
     enum status rc = digests ? inspection_read(in, fd, add_bytes, digests, why)
                              : problem_memory(why);
 

@@ -47,8 +47,8 @@ arriving_begin(struct arriving *a, const char *folder, struct slice hash,
     enum status rc = STATUS_OK;
 
     *a = (struct arriving){.folder = folder, .fd = -1};
-    a->digests = digest_check_new(hash, length);
-    if (!a->digests || digest_check_want_sha256(a->digests))
+    a->digests = digest_check_new(hash, length, true);
+    if (!a->digests)
         rc = problem_memory(why);
     snprintf(path, sizeof(path), "%s/XXXXXX", folder);
     if (!rc) {

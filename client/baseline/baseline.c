@@ -741,8 +741,8 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     b->user = user;
     b->scratch = SCRATCH_NONE;
     b->turn = timer_new(client->loop, on_turn, b);
-    b->rows = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
-    if (!b->turn || !b->rows || digest_check_want_sha256(b->rows)) {
+    b->rows = digest_check_new(SLICE(""), LENGTH_NONE, true);
+    if (!b->turn || !b->rows) {
         baseline_free(b);
         return NULL;
     }

@@ -333,12 +333,12 @@ document_stream_start(struct td_client *client, const char *url,
             add_condition(conditions[1], "If-Modified-Since", known->modified);
     r->has_known = headers[1] != NULL;
     strcpy(r->known_digest, known->digest);
-    r->digest = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    r->digest = digest_check_new(SLICE(""), LENGTH_NONE, true);
     entry_queue_init(&r->entries);
     buf_init(&r->held, HELD_MAX);
     r->url = strdup(url);
     r->turn = timer_new(client->loop, on_turn, r);
-    if (r->url && r->turn && r->digest && !digest_check_want_sha256(r->digest))
+    if (r->url && r->turn && r->digest)
         r->fetch = fetch_start(client, &request, on_body, on_answer, r);
     if (!r->fetch) {
         document_stream_free(r);

@@ -604,7 +604,7 @@ download_start(struct td_client *client, const struct download_request *request,
     d->file = strdup(request->file);
     d->hash = slice_dup(request->hash);
     d->encoding = slice_dup(request->encoding);
-    d->digests = digest_check_new(request->hash, request->length);
+    d->digests = digest_check_new(request->hash, request->length, false);
     d->turn = timer_new(client->loop, on_turn, d);
     if (!d->url || !d->file || !d->hash || !d->encoding || !d->digests ||
         !d->turn) {

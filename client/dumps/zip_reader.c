@@ -500,7 +500,7 @@ go_to_next(struct zip_reader *package, struct problem *why)
         package->next++;
         return STATUS_OK;
     }
-    package->digests = digest_check_new(m->hash, m->length);
+    package->digests = digest_check_new(m->hash, m->length, false);
     if (!package->digests)
         return problem_memory(why);
     file_name(name, package, m);

@@ -174,7 +174,7 @@ static bool
 is_right_file(const struct mirror_db_resource *r, int dir_fd, const char *name)
 {
     struct digest_check *digests =
-        digest_check_new(r->wanted.hash, r->wanted.length);
+        digest_check_new(r->wanted.hash, r->wanted.length, false);
     struct problem why = {""};
     bool is = digests && digest_check_has_any(digests) &&
               !digests_file(digests, dir_fd, name, NULL, NULL, &why);

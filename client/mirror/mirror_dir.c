@@ -255,12 +255,11 @@ bool
 mirror_dir_digest_file(int dir_fd, const char *name, digests_go_on_fn *go_on,
                        void *user, char to[MIRROR_DIR_DIGEST_SIZE])
 {
-    struct digest_check *check =
-        digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    struct digest_check *check = digest_check_new(SLICE(""), LENGTH_NONE, true);
     struct problem why = {""};
     struct digest digest;
-    bool is_good = check && !digest_check_want_sha256(check) &&
-                   !digests_file(check, dir_fd, name, go_on, user, &why);
+    bool is_good =
+        check && !digests_file(check, dir_fd, name, go_on, user, &why);
 
     if (is_good) {
         digest_check_sha256(check, &digest);

@@ -42,8 +42,8 @@ file_digester_new(bool (*should_stop)(void *user), void *user)
         return NULL;
     digester->should_stop = should_stop;
     digester->user = user;
-    digester->check = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
-    if (digester->check && !digest_check_want_sha256(digester->check))
+    digester->check = digest_check_new(SLICE(""), LENGTH_NONE, true);
+    if (digester->check)
         return digester;
     file_digester_free(digester);
     return NULL;

@@ -281,8 +281,17 @@ struct digest_check {
     struct digest sha256; /* at the end, if it was computed */
 };
 
+/* False: no memory for a small block. */
+static bool
+compute(struct computed *one)
+{
+    if (!one->ctx)
+        one->ctx = memory_got(EVP_MD_CTX_new(), 1);
+    return one->ctx;
+}
+
 struct digest_check *
-digest_check_new(struct slice hash, uint64_t length)
+digest_check_new(struct slice hash, uint64_t length, bool wants_sha256)
 {
     struct digest_check *d = memory_new(1, sizeof(*d));
     struct slice name, digits;
@@ -297,12 +306,12 @@ digest_check_new(struct slice hash, uint64_t length)
             if (!slice_is(name, checked[i].name) || one->ctx ||
                 digits.size != 2 * (size_t)EVP_MD_size(checked[i].md()))
                 continue;
-            one->ctx = EVP_MD_CTX_new();
-            if (!one->ctx)
+            if (!compute(one))
                 goto failed;
             memcpy(one->digits, digits.data, digits.size);
         }
-    if (digest_check_reset(d))
+    if ((wants_sha256 && !compute(&d->all[N_ELEMENTS(checked) - 1])) ||
+        digest_check_reset(d))
         goto failed;
     return d;
 
@@ -379,16 +388,6 @@ digest_check_end(struct digest_check *digests, struct problem *why)
                            is, one->digits);
     }
     return STATUS_OK;
-}
-
-enum status
-digest_check_want_sha256(struct digest_check *digests)
-{
-    struct computed *one = &digests->all[N_ELEMENTS(checked) - 1];
-
-    if (!one->ctx)
-        one->ctx = EVP_MD_CTX_new();
-    return one->ctx ? digest_check_reset(digests) : STATUS_MEMORY;
 }
 
 void

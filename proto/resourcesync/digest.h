@@ -81,8 +81,10 @@ bool hashes_agree(struct slice a, struct slice b, bool *has_common);
 struct digest_check;
 
 /* `hash`: a normalised list, or empty; copied. Skips unknown
- * algorithms. `length`: LENGTH_NONE: any. NULL: no memory. */
-struct digest_check *digest_check_new(struct slice hash, uint64_t length);
+ * algorithms. `length`: LENGTH_NONE: any. `wants_sha256`: computes it also if
+ * `hash` does not have it. NULL: no memory. */
+struct digest_check *digest_check_new(struct slice hash, uint64_t length,
+                                      bool wants_sha256);
 void digest_check_free(struct digest_check *digests); /* NULL is allowed */
 
 /* From the first byte again. STATUS_MEMORY. */
@@ -103,10 +105,6 @@ bool digest_check_has_any(const struct digest_check *digests);
 /* Bytes since the reset. */
 uint64_t digest_check_size(const struct digest_check *digests);
 
-/* Computes SHA-256 in any case; call it before the first byte. STATUS_MEMORY.
- */
-MUST_CHECK enum status digest_check_want_sha256(struct digest_check *digests);
-
-/* It, after digest_check_end. */
+/* The SHA-256, after digest_check_end. */
 void digest_check_sha256(const struct digest_check *digests,
                          struct digest *sha256);

@@ -11,7 +11,8 @@ FIXTURE(tempdir_setup, tempdir_teardown);
 TEST(a_file_is_read_whole)
 {
     int dir = tempdir_fd(state);
-    struct digest_check *d = digest_check_new(SLICE("sha-256:" SHA256), 5);
+    struct digest_check *d =
+        digest_check_new(SLICE("sha-256:" SHA256), 5, false);
     struct problem why = {.text = ""};
 
     tempdir_write(dir, "whole", "hello");
