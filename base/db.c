@@ -600,10 +600,9 @@ db_check(const char *path, int n_steps, struct problem *why)
     struct stat st;
     enum status rc;
 
-    if (stat(path, &st)) {
+    if (stat(path, &st))
         return errno == ENOENT ? STATUS_OK
                                : problem_errno(why, "cannot open", path);
-    }
     if (st.st_size == 0)
         return STATUS_OK;
     rc = db_open(&db, path, DB_LOOK, why);

@@ -201,9 +201,8 @@ command_help_group(const struct program *program, const char *group, FILE *to)
     for (size_t i = 0; program->commands[i]; i++) {
         const struct command *command = program->commands[i];
 
-        if (group && !command_is_of_group(command, group))
-            continue;
-        options_help_row(command->name, NULL, command->help, to);
+        if (!group || command_is_of_group(command, group))
+            options_help_row(command->name, NULL, command->help, to);
     }
 }
 

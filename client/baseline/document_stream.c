@@ -196,9 +196,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     }
     if (answer->status == 200) {
         take_head(r, answer);
-        if (!r->document || r->held.failed)
-            problem_memory(&r->why);
-        else if (digest_check_end(r->digest, NULL))
+        if (!r->document || r->held.failed || digest_check_end(r->digest, NULL))
             problem_memory(&r->why);
         if (r->why.rc)
             return;
@@ -214,8 +212,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
         return;
     }
     if (answer->status == 304 && r->has_known) {
-        r->end.is_same = true;
-        r->is_read = true;
+        r->end.is_same = r->is_read = true;
         return;
     }
     fetch_refused(&r->why, answer);

@@ -895,13 +895,16 @@ on_tour_end(const struct problem *why, void *user)
 
 /* Life */
 
-/* Runs the loop to the end; then commits open writes, whatever the end is. */
+/* Runs the loop to the end; then commits open writes, whatever the end is.
+ * `is_ready` false: there was no memory to begin. */
 static enum status
-turn_run(struct run *run, struct problem *why)
+turn_run(struct run *run, bool is_ready, struct problem *why)
 {
     struct mirror *m = run->m;
     enum status rc;
 
+    if (!is_ready)
+        return problem_memory(why);
     if (m->work)
         file_sync_poke(m->work);
     rc = handle_loop_until(m->client->loop, &m->is_over);
@@ -940,7 +943,7 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
         .own_size = sizeof(struct set_sync),
     };
     struct run run = {.m = m, .url = url, .begun_ms = clock_steady_ms()};
-    enum status rc = STATUS_MEMORY;
+    enum status rc;
 
     m->is_over = false;
     if (!client_add_source(m->client, url))
@@ -949,10 +952,7 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
         run.shared = shared_stream_new(m->client, &how, "", &shared, run.tour);
     if (run.shared && m->dir)
         m->work = file_sync_new(m, on_idle, &run);
-    if (run.shared && (m->work || !m->dir))
-        rc = turn_run(&run, why);
-    else
-        problem_memory(why);
+    rc = turn_run(&run, run.shared && (m->work || !m->dir), why);
     for (size_t i = 0; run.tour && i < run.tour->rounds.n; i++)
         set_sync_close(run.tour->stops[i].own);
     shared_stream_free(run.shared);
@@ -974,14 +974,11 @@ enum status
 sync_run_work(struct mirror *m, struct problem *why)
 {
     struct run run = {.m = m};
-    enum status rc = STATUS_MEMORY;
+    enum status rc;
 
     m->is_over = false;
     m->work = file_sync_new(m, on_work_done, m);
-    if (m->work)
-        rc = turn_run(&run, why);
-    else
-        problem_memory(why);
+    rc = turn_run(&run, m->work, why);
     file_sync_free(m->work);
     m->work = NULL;
     return rc;
