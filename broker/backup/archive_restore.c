@@ -483,10 +483,8 @@ archive_restore(struct archive_restore *restore, struct problem *why)
 {
     struct archive a = {.restore = restore};
     const char *from = restore->from;
-    enum status rc;
+    enum status rc = new_data_begin(&a.data, restore->data, why);
 
-    atomic_init(&a.forms, 0);
-    rc = new_data_begin(&a.data, restore->data, why);
     snprintf(a.building, sizeof(a.building), "%s/" BUILDING, restore->data);
     if (!rc)
         rc = file_make_dirs(a.building, why);

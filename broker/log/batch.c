@@ -12,7 +12,6 @@ batch_new(uint64_t after, int64_t before_us, const struct digest *before,
     struct batch *b = memory_new(1, sizeof(*b));
 
     atomic_init(&b->owners, 1);
-    atomic_init(&b->forms, NULL);
     b->first = after + 1;
     b->last = after;
     b->before_us = b->last_us = before_us;

@@ -840,9 +840,7 @@ log_open(struct log **result, const struct log_options *options,
     log->lock = log->dir_fd = -1;
     list_init(&log->sets);
     pthread_mutex_init(&log->mutex, NULL);
-    tails_init(&log->tails, options->tail_bytes);
-    atomic_init(&log->disk_forms, 0);
-    atomic_init(&log->is_ending, false);
+    log->tails.max = options->tail_bytes;
     log->cache = batch_cache_new(CACHE_BYTES, &log->disk_forms, read_disk, log);
 
     rc = file_make_dirs(log->dir, why);
@@ -926,7 +924,7 @@ log_close(struct log *log)
     file_close(&log->dir_fd);
     file_close(&log->lock);
     map_fini(&log->by_id);
-    tails_fini(&log->tails);
+    free(log->tails.queue);
     pthread_mutex_destroy(&log->mutex);
     free(log);
 }

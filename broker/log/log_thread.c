@@ -694,7 +694,6 @@ log_thread_start(struct log_thread *t, struct problem *why)
     sequencer_init(&t->sequencer, t->engine, t->options, &t->tails->forms);
     list_init(&t->waiting);
     list_init(&t->held);
-    atomic_init(&t->is_owed_a_wake, false);
     atomic_init(&t->has_room, true);
     order_init(&t->order, t->options);
     return thread_start(&t->thread, "log", run_log_thread, t, why);
@@ -747,5 +746,5 @@ log_thread_fini(struct log_thread *t)
 {
     idempotency_fini(&t->key_shares);
     acts_fini(&t->sequencer.acts);
-    order_fini(&t->order);
+    buf_fini(&t->order.record);
 }

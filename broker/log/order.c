@@ -16,15 +16,8 @@ order_init(struct order *o, const struct log_options *options)
     pthread_mutex_init(&o->mutex, NULL);
     atomic_init(&o->cuts[CUT_RECORDS].is, true);
     problem_set(&o->cuts[CUT_RECORDS].why, "the journal has not answered yet");
-    atomic_init(&o->cuts[CUT_TURNS].is, false);
     o->certain_us = clock_steady_us(); /* silent_us */
     buf_init(&o->record, SIZE_MAX);
-}
-
-void
-order_fini(struct order *o)
-{
-    buf_fini(&o->record);
 }
 
 /* The copy */

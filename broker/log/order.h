@@ -63,7 +63,6 @@ struct order {
 
 /* Cut off, until the journal has answered. `place` is set already. */
 void order_init(struct order *order, const struct log_options *options);
-void order_fini(struct order *order);
 
 /* The log thread's */
 

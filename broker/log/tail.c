@@ -19,20 +19,6 @@ tail_fini(struct tail *t)
     pthread_mutex_destroy(&t->mutex);
 }
 
-void
-tails_init(struct tails *all, size_t max_bytes)
-{
-    memset(all, 0, sizeof(*all));
-    all->max = max_bytes;
-    atomic_init(&all->forms, 0);
-}
-
-void
-tails_fini(struct tails *all)
-{
-    free(all->queue);
-}
-
 /* Doubles a ring of pointers when it is full; its first element moves to 0. */
 static enum status
 ring_grow(void ***ring, size_t *capacity, size_t *start, size_t count)

@@ -30,7 +30,8 @@ struct tail {
     struct list watches;
 };
 
-/* The tails of all sets; the log thread's. */
+/* The tails of all sets; the log thread's. At first all is zero but `max`; the
+ * owner frees the queue. */
 struct tails {
     struct tail **queue; /* the tails of all batches, oldest batch first */
     size_t capacity, start, count;
@@ -41,9 +42,6 @@ struct tails {
 
 void tail_init(struct tail *t);
 void tail_fini(struct tail *t);
-
-void tails_init(struct tails *all, size_t max_bytes);
-void tails_fini(struct tails *all);
 
 /* Makes `n` batches and the head they lead to visible at once, and wakes. Takes
  * over the references. Log thread. Without memory for the ring the batches are

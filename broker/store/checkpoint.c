@@ -90,9 +90,7 @@ checkpoint_start(struct checkpoint *c, struct db *writer, const char *path,
     if (result != SQLITE_OK)
         return db_problem(writer, result, "recover tidings.db", why);
     c->writer = writer;
-    atomic_init(&c->is_restart_due, false);
     pthread_mutex_init(&c->copying, NULL);
-    atomic_init(&c->n_pages, 0);
     rc = db_number(writer, "PRAGMA page_size", &page_bytes, why);
     c->page_bytes = (int)page_bytes;
     /* A commit may be larger than any bound: its room is given back. */

@@ -406,13 +406,11 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     s->ops.close = store_close;
     s->queries.engine.ops = &s->ops;
     s->segments.dir_fd = -1;
-    s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(s->path, sizeof(s->path), "%s/tidings.db", dir);
     store_queries_init(&s->queries, s->path, &s->segments, forms);
 
-    if (s->dir_fd < 0) {
-        rc = problem_errno(why, "cannot open", dir);
-    } else {
+    rc = file_open_folder(AT_FDCWD, dir, &s->dir_fd, why);
+    if (!rc) {
         /* Nothing is written before the check has passed. */
         rc = store_check(dir, &reason);
         if (!rc)
@@ -449,11 +447,9 @@ store_read_place(const char *dir, struct journal_place *place,
                  struct problem *why)
 {
     struct engine *engine;
-    atomic_size_t forms;
-    enum status rc;
+    atomic_size_t forms = 0;
+    enum status rc = store_open(&engine, dir, &forms, why);
 
-    atomic_init(&forms, 0);
-    rc = store_open(&engine, dir, &forms, why);
     if (rc)
         return rc;
     rc = engine->ops->place(engine, place, why);

@@ -345,7 +345,7 @@ world_open(unsigned to_forget)
     w->fake.to_forget = to_forget;
     pthread_mutex_init(&w->fake.mutex, NULL);
     pthread_cond_init(&w->fake.changed, NULL);
-    tails_init(&w->tails, SIZE_MAX);
+    w->tails.max = SIZE_MAX;
     begin_set(&w->a, "a");
     begin_set(&w->b, "b");
     atomic_init(&w->n_closed, 0);
@@ -393,7 +393,7 @@ world_teardown(void **state)
     tail_fini(&w->b.tail);
     free(w->a.made);
     free(w->b.made);
-    tails_fini(&w->tails);
+    free(w->tails.queue);
     for (unsigned i = 0; i < w->fake.n_batches; i++)
         batch_unref(w->fake.batches[i]);
     pthread_cond_destroy(&w->fake.changed);

@@ -26,7 +26,7 @@ setup(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
 
     assert_non_null(f);
-    tails_init(&f->all, SIZE_MAX);
+    f->all.max = SIZE_MAX;
     tail_init(&f->a.tail);
     tail_init(&f->b.tail);
     posts_chain(f->batches, BATCHES, EACH);
@@ -42,7 +42,7 @@ teardown(void **state)
 
     tail_fini(&f->a.tail);
     tail_fini(&f->b.tail);
-    tails_fini(&f->all);
+    free(f->all.queue);
     for (size_t i = 0; i < BATCHES; i++)
         batch_unref(f->batches[i]);
     free(f);

@@ -37,7 +37,7 @@ set_up(void **state)
     assert_non_null(b);
     b->logs = calloc(LOGS, sizeof(*b->logs));
     assert_non_null(b->logs);
-    tails_init(&b->tails, SIZE_MAX);
+    b->tails.max = SIZE_MAX;
     sem_init(&b->woken, 0, 0);
     watcher_init(&b->watcher, wake);
     for (int i = 0; i < LOGS; i++) {
@@ -60,7 +60,7 @@ tear_down(void **state)
     }
     assert_null(atomic_load(&b->watcher.marked));
     assert_true(list_is_empty(&b->watcher.taken));
-    tails_fini(&b->tails);
+    free(b->tails.queue);
     sem_destroy(&b->woken);
     free(b->logs);
     free(b);
