@@ -72,6 +72,22 @@ authorization_sent(struct request *rq, struct slice *text)
                : SENT_NOTHING;
 }
 
+static void
+refuse_unknown(struct http *http, struct request *rq)
+{
+    struct log_copy copy;
+
+    log_copy(http->registry->log, &copy);
+    if (copy.is_cut_off && !copy.is_answering)
+        request_refuse(rq, 503,
+                       "this broker is cut off from its cluster, which may "
+                       "have this token: try again later, or another broker");
+    else
+        /* RFC 6750 section 3. No error code: whether a token was sent, is
+         * unknown or has expired is nobody's business. */
+        request_refuse(rq, 401, AUTHORITY_MISSING);
+}
+
 struct principal *
 authorization_find(struct http *http, struct request *rq)
 {
@@ -93,10 +109,8 @@ authorization_find(struct http *http, struct request *rq)
     } else {
         found = tokens_find(http->tokens, text, now_us);
     }
-    /* RFC 6750 section 3. No error code: whether a token was sent, is unknown
-     * or has expired is nobody's business. */
     if (!found)
-        request_refuse(rq, 401, AUTHORITY_MISSING);
+        refuse_unknown(http, rq);
     return found;
 }
 

@@ -1215,9 +1215,13 @@ def test_private_sets_wait_for_news_of_the_cluster(cluster):
     for path in public:
         assert admin.get(path).status == 200, path
     assert one.holder(None).get("/sets/secret").status == 401  # is there one?
+    unknown = one.holder("tds_" + 43 * "a").get(public[0])  # of another broker?
+    assert (unknown.status, "cut off" in unknown.text) == (503, True)
+    assert unknown["Retry-After"]
     cluster.set_connections(True)
     for path in private:
         wait_for(f"{path} again", lambda: admin.get(path).status == 200)
+    assert one.holder("tds_" + 43 * "a").get(public[0]).status == 401
 
 
 # The service manager waits meanwhile, and may stop the broker.
