@@ -12,7 +12,7 @@ import pytest
 
 from tidings_test.backups import Backups
 from tidings_test.cluster import wait_same_documents
-from tidings_test.content import Package, contents, hashes, kept, multipart
+from tidings_test.content import Package, contents, hashes, held, kept, multipart
 from tidings_test.http import NDJSON
 from tidings_test.hub import LOOPBACK
 from tidings_test.s3 import Bucket
@@ -51,11 +51,6 @@ def in_bucket(start_cluster, bucket, tmp_path):
 def start_any(request):
     """A cluster whose content travels either way."""
     return request.getfixturevalue({"journal": "start_cluster", "s3": "in_bucket"}[request.param])
-
-
-def held(one):
-    """The digests of the content that a set keeps: here, or in the bucket."""
-    return {path.name[:64] for path in (one.folder / "content").glob("??/*")}
 
 
 def loc(n):

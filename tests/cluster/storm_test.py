@@ -4,6 +4,10 @@ of resources, and each broker has a follower. No acknowledged change is lost, do
 out of order, no two brokers ever show different histories, and all keep the same bytes.
 Each harm for itself: cluster/kill, cluster/slow, cluster/wrong, cluster/takeover."""
 
+import hashlib
+
+import pytest
+
 from tidings_test.harms import (
     forget_standbys,
     kill_broker,
@@ -14,7 +18,9 @@ from tidings_test.harms import (
     promote_wrongly,
     set_clock_of_broker,
     set_clock_of_server,
+    trouble_bucket,
 )
+from tidings_test.s3 import Bucket
 from tidings_test.soak import choices, soak
 from tidings_test.storm import Storm
 
@@ -24,19 +30,45 @@ ROUNDS = soak(1, 10)
 ANSWERS_MAX = soak(30, 400)  # before a harm
 
 
+@pytest.fixture
+def bucket():
+    with Bucket() as bucket:
+        yield bucket
+
+
+def meet(cluster, chosen, harms):
+    """A storm with these harms in any order."""
+    storm = Storm(cluster, "news", chosen, post_max=4, has_content=True)
+    for harm in chosen.sample(harms, len(harms)):
+        storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
+        print(harm.__name__)
+        repairing = harm(cluster, chosen)
+        next(repairing)
+        storm.wait_answers(20)  # meanwhile
+        next(repairing, None)
+    storm.wait_answers(20)
+    return storm.end()
+
+
 # Issue 48, 4 to 6 and the tests at its end. CI has each wrong one, and one of the others.
 def test_one_history_whatever_happens(start_cluster):
     chosen = choices()
     cluster = start_cluster("--rotate-entries", 100)
-    storm = Storm(cluster, "news", chosen, post_max=4, has_content=True)
-    for _ in range(ROUNDS):
-        harms = [*WRONG, *chosen.sample(ORDINARY, soak(1, len(ORDINARY)))]
-        for harm in chosen.sample(harms, len(harms)):
-            storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
-            print(harm.__name__)
-            repairing = harm(cluster, chosen)
-            next(repairing)
-            storm.wait_answers(20)  # meanwhile
-            next(repairing, None)
-    storm.wait_answers(20)
-    storm.end()
+    harms = [*WRONG, *chosen.sample(ORDINARY, soak(1, len(ORDINARY)))]
+    meet(cluster, chosen, harms * ROUNDS)
+
+
+# Issue 48, 10: the same with the bytes in a bucket, which has all of them.
+def test_one_history_with_content_in_a_bucket(start_cluster, bucket, tmp_path):
+    chosen = choices()
+    where = ("--cluster-bytes", bucket.address("bytes"))
+    where += ("--s3-credentials", bucket.credentials(tmp_path))
+    cluster = start_cluster("--rotate-entries", 100, *where)
+    cluster.bucket = bucket
+    others = [*WRONG, *ORDINARY]
+    harms = [trouble_bucket, *chosen.sample(others, soak(2, len(others)))]
+    history = meet(cluster, chosen, harms * ROUNDS)
+    texts = [history[i].loc.encode() for i in range(2, history.last)]
+    owed = {f"bytes/{hashlib.sha256(text).hexdigest()}" for text in texts}
+    assert owed <= set(bucket.objects)
+    assert not bucket.refused

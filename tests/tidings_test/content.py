@@ -46,6 +46,11 @@ def kept(of_set):
     return [path for path in files if path.suffix != ".bucket"]
 
 
+def held(of_set):
+    """The digests of the contents that the set keeps: here, or in a bucket."""
+    return {path.name[:64] for path in (of_set.folder / "content").glob("??/*")}
+
+
 def arriving(broker):
     """The files of contents that are on their way."""
     return list((broker.data / "arriving").iterdir())

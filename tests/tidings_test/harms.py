@@ -7,6 +7,7 @@
 Each needs a cluster without harm.
 """
 
+from tidings_test.content import multipart
 from tidings_test.faults import Faults
 from tidings_test.publishers import post_until_accepted
 from tidings_test.sets import Set, change
@@ -51,6 +52,33 @@ def set_clock_of_broker(cluster, chosen):
     yield
     faults.set_clock(0)
     wait_for(f"{member} to be ready", lambda: member.get("/readyz").status == 200)
+
+
+# The bucket of the content of `cluster.bucket` (s3.py)
+
+
+def trouble_bucket(cluster, chosen):
+    """It takes nothing for a while: nothing of the posts is recorded meanwhile."""
+    name = "tidings_bucket_failed_total"
+
+    def failures():
+        return sum(member.metrics()[name] for member in cluster.members)
+
+    def is_noticed():
+        """Publishers may be far enough ahead to post nothing now."""
+        text = str(chosen.random()).encode()
+        loc = "http://example.com/"
+        one.send(*multipart([change(loc)], [(loc, None, text)]))
+        return failures() > before
+
+    one = Set(chosen.choice(cluster.members), "troubled")
+    assert one.put(content="inline").status in (200, 201)
+    before = failures()
+    kind = chosen.choice(("500", "cut", "mute"))
+    cluster.bucket.fault(chosen.choice(("PUT", "HEAD")), kind, times=10**6)
+    wait_for("failures of the bucket", is_noticed)
+    cluster.bucket.mend()
+    yield
 
 
 # Servers
