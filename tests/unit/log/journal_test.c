@@ -258,7 +258,8 @@ TEST(believes_the_journal_after_an_unknown_outcome)
         p->seats[0].outcome = cases[i].outcome;
         assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
                        cases[i].why);
-        assert_int_equal(head_of(&w->a).last, 1);
+        /* The log looks by itself for what the journal has kept. */
+        assert_true(head_of(&w->a).last < cases[i].next);
         p->seats[0].outcome = SEAT_KEPT;
         keep(w, &w->a, 1, cases[i].next);
         catch_up(p, 1);
