@@ -13,7 +13,7 @@ import pytest
 from tidings_test.backups import Backups
 from tidings_test.cluster import wait_same_documents
 from tidings_test.content import Package, contents, hashes, held, kept, multipart
-from tidings_test.http import NDJSON
+from tidings_test.http import NDJSON, Client
 from tidings_test.hub import LOOPBACK
 from tidings_test.s3 import Bucket
 from tidings_test.sets import change
@@ -428,6 +428,33 @@ def test_no_post_is_half_recorded(in_bucket, bucket, kind):
     )
     assert a.last() == 3
     wait_stubs(cluster, b"first", b"second")
+
+
+# The other posts and all reads go on beside a bucket that takes its time: it has no
+# thread that they need.
+def test_a_slow_bucket_delays_only_posts_with_content(in_bucket, bucket, background):
+    cluster = in_bucket("--content", "inline", "--rotate-entries", 1, names="a")
+    (a,), (plain,) = cluster.sets("news"), cluster.sets("plain")
+    plain.put(content="none")
+    plain.post(2)
+    plain.wait_list_files(2)
+    bucket.fault("PUT", "late", times=10**6)
+
+    def post_alone(n):
+        client = Client(a.broker.port)
+        return client.post(a.changes, *multipart([change(loc(n))], [(loc(n), None, b"text")]))
+
+    posts = [background(post_alone, n) for n in range(70)]
+    wait_for("a PUT", lambda: any(request.startswith("PUT") for request in bucket.requests))
+    assert plain.post(3).last == 5
+    assert plain.get(plain.list_path(1)).status == 200
+    assert len(plain.page("after=0").seqs) == 5
+    assert all(each.is_running for each in posts)
+    bucket.mend()
+    bucket.release()
+    for each in posts:
+        answer = each.join()
+        assert answer.status == 200 or (answer.status == 503 and answer["Retry-After"])
 
 
 # What a broker cannot get it does not serve, and it goes on when the bucket does.
