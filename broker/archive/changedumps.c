@@ -8,6 +8,9 @@
 /* A set waits so long after a failed dump. */
 #define RETRY_US 60000000
 
+/* In a cluster, if another broker was first, and has built later ones. */
+#define AGAIN_US 1000000
+
 /* Lists looked at in one go. */
 #define PAGE_LISTS 64
 
@@ -247,7 +250,8 @@ give_up(struct changedumps *d, struct set *set, enum status rc,
     }
     set->progress->dump.is_due = false;
     set->progress->dump.is_late = true;
-    set->progress->dump.retry_us = clock_steady_us() + RETRY_US;
+    set->progress->dump.retry_us =
+        clock_steady_us() + (rc == STATUS_AGAIN ? AGAIN_US : RETRY_US);
     if (rc != STATUS_GONE && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "a Change Dump could not be built, and will be tried again",
