@@ -198,7 +198,8 @@ def _socket_of(trio, name):
 def served(broker):
     """All documents that lead on from the Source Description and the description of the
     sets, as everybody gets them: by path and encoding, status, validators and bytes. An
-    error has its status alone: its text names the request."""
+    error has its status alone: its text names the request. Streams are none: each would
+    count as a subscriber, which the description of a set shows."""
     found = {}
     paths = ["/.well-known/resourcesync", "/sets"]
     link = re.compile(re.escape(broker.url) + r"(/[^\"<& ]*)")
@@ -215,7 +216,8 @@ def served(broker):
             else:
                 found[path, encoding] = (answer.status, *facts, answer.body)
         if answer.status == 200:
-            paths += link.findall(answer.body.decode("utf-8", "replace"))
+            links = link.findall(answer.body.decode("utf-8", "replace"))
+            paths += [path for path in links if not path.endswith("/stream")]
     return found
 
 
