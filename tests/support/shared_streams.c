@@ -433,8 +433,10 @@ streams_seat_take(struct streams_seat *seat, struct shared_streams *all,
         (struct streams_seat){.streams = {&ops}, .all = all, .broker = broker};
     seat->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert(seat->wake_fd >= 0 && all->n_seats < SHARED_SEATS_MAX);
+    pthread_mutex_lock(&all->mutex); /* others may look already */
     all->seats[all->n_seats] = seat;
     all->wake_fds[all->n_seats++] = seat->wake_fd;
+    pthread_mutex_unlock(&all->mutex);
     return &seat->streams;
 }
 
