@@ -503,7 +503,7 @@ options_find(const struct options *options, struct slice name)
     return i < options->n ? &options->rows[i] : NULL;
 }
 
-/* Options of an earlier version: what is in their place. */
+/* Options of an earlier version, and those in their place. */
 static const struct {
     const char *name, *now, *values;
 } former[] = {{"cluster-unsafe", "cluster-durable-by", "provider, or disk"}};

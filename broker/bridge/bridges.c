@@ -154,7 +154,7 @@ make_bridges(struct bridges *b, const struct bridging *next,
     return rc;
 }
 
-/* Ends a bridge, whose lease may go to another broker then. With the broker all
+/* Ends a bridge. Its lease may go to another broker then. With the broker all
  * end at once, lest their farewells add up. */
 static void
 forget_right(struct bridges *b, const struct ownership_right *right)

@@ -77,10 +77,10 @@ MUST_CHECK enum status vault_find(int dir_fd, const char *name,
 MUST_CHECK enum status vault_clear(int dir_fd, const char *name,
                                    size_t *n_files, struct problem *why);
 
-/* Stores a file of content, whose name is its digest, and writes the stub. Only
- * the latter, if another broker has stored it (is_there). Does nothing if there
- * is a stub. STATUS_TOO_LARGE: more than 5 GB. May block for as long as the
- * bucket takes. */
+/* Stores a file of content under its name, which is its digest, and writes the
+ * stub. Writes the stub alone if another broker has stored the file (is_there).
+ * Does nothing if there is a stub. STATUS_TOO_LARGE: more than 5 GB. May block
+ * for as long as the bucket takes. */
 MUST_CHECK enum status vault_store(int dir_fd, const char *name, uint64_t size,
                                    bool is_there, struct problem *why);
 

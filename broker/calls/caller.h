@@ -82,8 +82,8 @@ struct caller_options {
     const struct sockaddr_un *unix_socket; /* not NULL: all calls go there,
                                               whatever their URL; lent likewise
                                             */
-    bool calls_anywhere; /* whoever runs the program names the URLs: `allowed`
-                            is not looked at */
+    bool calls_anywhere; /* does not look at `allowed`: the URLs are of the
+                            operator */
     unsigned connections;
     unsigned host_connections;
 

@@ -55,8 +55,8 @@ check_place(const struct rejoin *r, const struct journal_place *place,
 
 /* True if the journal cannot continue the copy, which is older, of another
  * history, or not there yet. A journal that ends before the copy has lost
- * records, which the copy may give back. What else may be wrong, the start of
- * the broker reports. */
+ * records, which the copy may give back. The start of the broker reports all
+ * other faults. */
 static bool
 is_needed(const struct rejoin *r, struct journal_place *place,
           struct problem *reason)

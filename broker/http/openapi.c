@@ -72,7 +72,7 @@ write_types(struct buf *to, struct slice types, const char *all,
 {
     while (types.size > 0) {
         struct slice type = slice_trimmed(slice_take(&types, ','));
-        /* As JSON and forms, whose members a shape describes. */
+        /* A shape describes the members of JSON and of forms. */
         bool has_members = slice_ends(type, "/json") ||
                            slice_ends(type, "+json") ||
                            slice_is(type, "application/x-www-form-urlencoded");

@@ -527,8 +527,8 @@ static const struct dump_reader_calls dump_calls = {on_manifest, on_member,
 
 /* The way through */
 
-/* Begins a reading at its first document. `is_anew`: what was read before does
- * not count. */
+/* Begins a reading at its first document. `is_anew`: forgets an earlier
+ * reading. */
 static void
 begin_reading(struct baseline *b, const char *url, bool is_anew)
 {

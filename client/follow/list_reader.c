@@ -208,7 +208,7 @@ on_list_entry(const struct list_entry *entry, void *user, struct problem *why)
     return is_dropped(list->reader) ? STATUS_STOPPED : STATUS_OK;
 }
 
-/* Unpacks and proves a list, whose memory is used again.
+/* Unpacks and proves a list, into the memory of the one before.
  *
  * STATUS_MALFORMED: it contradicts itself; STATUS_DIFFERENT: it is of another
  * history than `known`; STATUS_UNSUPPORTED: not written by a broker, or longer

@@ -305,7 +305,7 @@ TEST(a_share_is_even_and_all_shares_are_all_parts)
     } rows[] = {
         {16, 1, {16}},         {16, 2, {8, 8}},   {16, 3, {6, 5, 5}},
         {16, 4, {4, 4, 4, 4}}, {4, 3, {2, 1, 1}}, {3, 3, {1, 1, 1}},
-        {1, 3, {1, 1, 1}}, /* whoever has it keeps it */
+        {1, 3, {1, 1, 1}}, /* its owner keeps it */
         {2, 4, {1, 1, 1, 1}},
     };
 
