@@ -259,6 +259,15 @@ def start_cluster(trio, tmp_path):
 
 
 @pytest.fixture
+def bucket():
+    """A server of S3 with an empty bucket (s3.py)."""
+    from tidings_test.s3 import Bucket
+
+    with Bucket() as bucket:
+        yield bucket
+
+
+@pytest.fixture
 def start_bridge(start_broker, tmp_path):
     """start_bridge(mosquitto, "in = feed -> news"): starts a broker with a bridge "a"
     to that MQTT broker; its lines are those of mqtt.bridge_config()."""

@@ -15,7 +15,6 @@ from tidings_test.cluster import wait_same_documents
 from tidings_test.content import Package, contents, hashes, held, kept, multipart
 from tidings_test.http import NDJSON, Client
 from tidings_test.hub import LOOPBACK
-from tidings_test.s3 import Bucket
 from tidings_test.sets import change
 from tidings_test.soak import choices, soak
 from tidings_test.waiting import wait_for
@@ -25,12 +24,6 @@ RESOURCES = 8
 KILLS = soak(2, 20)
 RETAINED = ("--rotate-entries", 10, "--retain-lists", 2, "--remove-grace", 0)
 FETCH = ("--content", "fetch", "--fetch-retry-first", "0.01", *LOOPBACK)
-
-
-@pytest.fixture
-def bucket():
-    with Bucket() as bucket:
-        yield bucket
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ Each harm for itself: cluster/kill, cluster/slow, cluster/wrong, cluster/takeove
 
 import hashlib
 
-import pytest
-
 from tidings_test.harms import (
     forget_standbys,
     kill_broker,
@@ -20,7 +18,6 @@ from tidings_test.harms import (
     set_clock_of_server,
     trouble_bucket,
 )
-from tidings_test.s3 import Bucket
 from tidings_test.soak import choices, soak
 from tidings_test.storm import Storm
 
@@ -28,12 +25,6 @@ WRONG = (set_clock_of_broker, set_clock_of_server, promote_wrongly)
 ORDINARY = (kill_broker, lose_primary, lose_standby, lose_both, narrow, forget_standbys)
 ROUNDS = soak(1, 10)
 ANSWERS_MAX = soak(30, 400)  # before a harm
-
-
-@pytest.fixture
-def bucket():
-    with Bucket() as bucket:
-        yield bucket
 
 
 def meet(cluster, chosen, harms):

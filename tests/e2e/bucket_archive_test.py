@@ -17,18 +17,11 @@ from tidings_test import npm
 from tidings_test.backups import Backups
 from tidings_test.content import multipart
 from tidings_test.http import check_refused
-from tidings_test.s3 import Bucket
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
 LISTS = 8  # closed ones
 EACH = 5
-
-
-@pytest.fixture
-def bucket():
-    with Bucket() as bucket:
-        yield bucket
 
 
 @pytest.fixture
