@@ -121,6 +121,8 @@ def share_of(proxy):
     ]
 
 
+# Varnish asks a GET for each HEAD, and hears of the end of its client by a heartbeat.
+@pytest.mark.broker("--insecure-open", "--heartbeat", "0.1")
 def test_no_client_gets_the_answer_of_another(proxy, broker):
     sender = broker.set("variants").create()
     probe = Probe(proxy, broker.set("another-client").create())
