@@ -11,6 +11,7 @@ from tidings_test.broker import BIN
 from tidings_test.documents import Document
 from tidings_test.failover import FOLLOWERS
 from tidings_test.feed import Feed
+from tidings_test.harms import restart_with_clock
 from tidings_test.history import History
 from tidings_test.sets import Set, change
 from tidings_test.soak import choices, soak
@@ -392,9 +393,7 @@ def test_a_new_primary_an_hour_behind_has_an_owner_and_no_posts(start_cluster, t
     owner, term = wait_at_work(cluster, "hub")
     other = cluster.others(owner)[0]
     name = trio.standbys[0]
-    trio.kill(name)
-    trio.servers[name].clock_s = -3600
-    trio.restart(name)
+    restart_with_clock(trio, name, -3600)
     wait_for("two standbys", lambda: trio.query(FOLLOWERS) == ["2"])
     owner.kill()
     trio.lose_primary()
@@ -411,8 +410,6 @@ def test_a_new_primary_an_hour_behind_has_an_owner_and_no_posts(start_cluster, t
     assert other.get("/readyz?for=reads").status == 200
     offset = other.metrics()["tidings_cluster_clock_offset_seconds"]
     assert 3590 < offset < 3610
-    trio.kill(name)
-    trio.servers[name].clock_s = 0
-    trio.restart(name)
+    restart_with_clock(trio, name, 0)
     trio.repair()
     wait_for("a post", lambda: post(other).status == 200)

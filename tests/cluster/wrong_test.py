@@ -64,7 +64,7 @@ def test_a_commit_that_no_longer_waits_is_not_acknowledged(
     assert post(member).status == 200
     standbys = trio.standbys
     for name in standbys:
-        trio.kill(name)
+        trio.servers[name].kill()
     waiting = background(post, member)
     look = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
     wait_for("a commit that waits", lambda: trio.query(look) != ["0"])
@@ -72,7 +72,7 @@ def test_a_commit_that_no_longer_waits_is_not_acknowledged(
     trio.query("SELECT pg_reload_conf()")
     assert waiting.join().status == 503
     for name in standbys:
-        trio.restart(name)
+        trio.servers[name].start()
     trio.query("ALTER SYSTEM RESET synchronous_standby_names")
     trio.query("SELECT pg_reload_conf()")
     wait_post(member, 200)

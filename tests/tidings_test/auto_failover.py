@@ -4,7 +4,7 @@ primary is lost; a stand-in for failover.py's Trio.
     managed = ManagedTrio()
     managed.query("SELECT 1")           by the primary
     lost = managed.kill_primary()       its manager is killed, too
-    managed.wait_primary()              another one takes commits
+    managed.primary                     another one, once it takes commits
     managed.start(lost)                 it becomes a standby
     managed.wait_whole()                a primary and two standbys
 
@@ -15,11 +15,8 @@ it. All of them listen on ports that the kernel chose.
 import os
 import pathlib
 import pwd
-import shutil
 
-from tidings_test.http import keep_port
-from tidings_test.postgresql import PROGRAMS, USER, Server
-from tidings_test.process import Process
+from tidings_test.postgresql import PROGRAMS, USER, Group, Managed
 from tidings_test.waiting import wait_for
 
 PROGRAM = pathlib.Path("/usr/bin/pg_autoctl")
@@ -47,15 +44,11 @@ def is_installed():
     return PROGRAM.exists() and EXTENSION.exists()
 
 
-class Node(Server):
+class Node(Managed):
     """A server under pg_autoctl, all of which share a directory."""
 
     def __init__(self, name):
-        super().__init__()
-        self.name = name
-        self.port, self._keeper = keep_port()
-        self.socket = self.directory / f".s.PGSQL.{self.port}"
-        self.env["PGPORT"] = str(self.port)
+        super().__init__(name)
         if not self.as_user:  # the account that makes a server here owns it
             self.env["PGUSER"] = pwd.getpwuid(os.getuid()).pw_name
         self._keeper_env = {
@@ -80,25 +73,11 @@ class Node(Server):
         """Start it with its keeper."""
         self._call("run")
 
-    def kill(self):
-        """Kill the keeper, the server and all their processes at once."""
-        if self.process.is_running:
-            self.process.kill_tree()
-
-    def end(self):
-        if self.process:
-            self.kill()
-        self._keeper.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
     def _call(self, *arguments):
-        what = (PROGRAM, *arguments, "--pgdata", self.data)
-        self.process = Process(
-            *self.as_user, *what, env=self._keeper_env, cwd=self.directory
-        )
+        self.manage(PROGRAM, *arguments, "--pgdata", self.data, env=self._keeper_env)
 
 
-class ManagedTrio:
+class ManagedTrio(Group):
     """`servers` has all three by name (or those of `names`); `primary` is the name of the
     one that the monitor calls so."""
 
@@ -141,28 +120,13 @@ class ManagedTrio:
         whole = ["primary primary", *["secondary secondary"] * n]
         wait_for("all servers", lambda: sorted(self._ask(STATES)) == whole)
 
-    def query(self, text, database="postgres"):
-        return self.servers[self.primary].query(text, database)
-
-    def make_database(self, name):
-        self.query(f"CREATE DATABASE {name}")
-        return name
-
-    def kill_primary(self):
-        """Kill it with its keeper; its data stay."""
-        lost = self.primary
-        self.servers[lost].kill()
-        return lost
-
     def start(self, name):
         """Start it again after a kill."""
-        server = self.servers[name]
-        (server.data / "postmaster.pid").unlink(missing_ok=True)
-        server.run()
+        self.servers[name].run()
 
     def end(self):
-        for server in (*self.servers.values(), self.monitor):
-            server.end()
+        super().end()
+        self.monitor.end()
 
     def _ask(self, text):
         """The rows of the monitor's answer; none while it does not answer."""

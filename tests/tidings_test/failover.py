@@ -14,7 +14,7 @@ to ask both standbys how much they have.
 
 import shutil
 
-from tidings_test.postgresql import Server
+from tidings_test.postgresql import Group, Server
 from tidings_test.waiting import wait_for
 
 NAMES = ("one", "two", "three")
@@ -35,9 +35,8 @@ IS_ALONE = "SELECT count(*) = 0 FROM pg_stat_wal_receiver"
 FOLLOWERS = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
 
 
-class Trio:
-    """`servers` has all three by name; `primary` is the name of the one that takes
-    commits, None while there is none."""
+class Trio(Group):
+    """Three, of which `primary` is None while there is none."""
 
     def __init__(self, more="", segment_mb=4):
         """`more`: lines of postgresql.conf behind SETTINGS; `segment_mb`: size of a
@@ -60,13 +59,6 @@ class Trio:
             if name != self.primary and server.process.is_running
         ]
 
-    def query(self, text, database="postgres"):
-        return self.servers[self.primary].query(text, database)
-
-    def make_database(self, name):
-        self.query(f"CREATE DATABASE {name}")
-        return name
-
     # Losing servers
 
     def lose_primary(self):
@@ -77,16 +69,6 @@ class Trio:
     def lose_standby(self, name):
         assert name != self.primary
         self._lose(name)
-
-    def kill(self, name):
-        """Kill all processes of a server, as a loss of power does; its data stays."""
-        self.servers[name].process.kill_tree()
-
-    def restart(self, name):
-        """Start it again after kill()."""
-        server = self.servers[name]
-        (server.data / "postmaster.pid").unlink(missing_ok=True)
-        server.start()
 
     def starve(self, name):
         """Let that standby receive nothing any more."""
@@ -127,17 +109,13 @@ class Trio:
                 server.start()
         wait_for(f"followers of {self.primary}", lambda: primary.query(FOLLOWERS) == ["2"])
 
-    def end(self):
-        for server in self.servers.values():
-            server.end()
-
     def _new(self, name):
         self.servers[name] = Server(cluster_name=name)
         return self.servers[name]
 
     def _lose(self, name):
         server = self.servers.pop(name)
-        server.process.kill_tree()
+        server.kill()
         shutil.rmtree(server.directory)
 
     def _follow(self, name, address):

@@ -13,14 +13,12 @@ the kernel chose.
 """
 
 import pathlib
-import shutil
 
 import yaml
 
 from tidings_test.auto_failover import NAMES
-from tidings_test.http import Client, keep_port
-from tidings_test.postgresql import PROGRAMS, USER, Server
-from tidings_test.process import Process
+from tidings_test.http import Client
+from tidings_test.postgresql import PROGRAMS, USER, Group, Managed
 from tidings_test.waiting import wait_for
 
 PROGRAM = pathlib.Path("/usr/bin/patroni")
@@ -35,16 +33,12 @@ def is_installed():
     return PROGRAM.exists() and RAFT.exists()
 
 
-class Node(Server):
+class Node(Managed):
     """A server under Patroni."""
 
     def __init__(self, name):
-        super().__init__()
-        self.name = name
-        ports = [keep_port() for _ in range(3)]
-        (self.port, self.rest, self.raft), self._keepers = zip(*ports)
-        self.socket = self.directory / f".s.PGSQL.{self.port}"
-        self.env["PGPORT"] = str(self.port)
+        super().__init__(name, n_ports=3)
+        _, self.rest, self.raft = self.ports
         self._home = {"HOME": str(self.directory)}
 
     def run(self, settings, others):
@@ -84,9 +78,7 @@ class Node(Server):
         file = self.directory / "patroni.yml"
         file.write_text(yaml.safe_dump(whole))
         file.chmod(0o644)
-        self.process = Process(
-            *self.as_user, PROGRAM, file, env=self._home, cwd=self.directory
-        )
+        self.manage(PROGRAM, file, env=self._home)
 
     def is_primary(self):
         """True if Patroni says so to a balancer (HAProxy)."""
@@ -110,15 +102,8 @@ class Node(Server):
             started = [int(file.read_text().split()[0])] if file.exists() else []
             self.process.kill_tree(*started)
 
-    def end(self):
-        if self.process:
-            self.kill()
-        for keeper in self._keepers:
-            keeper.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
-
-class PatroniTrio:
+class PatroniTrio(Group):
     """`servers` has all three by name; `primary` is the name of the one that Patroni
     calls so."""
 
@@ -150,25 +135,7 @@ class PatroniTrio:
             "all servers", lambda: self.servers[self.primary].members() in (whole, streams)
         )
 
-    def query(self, text, database="postgres"):
-        return self.servers[self.primary].query(text, database)
-
-    def make_database(self, name):
-        self.query(f"CREATE DATABASE {name}")
-        return name
-
-    def kill_primary(self):
-        """Kill it with its Patroni; its data stay."""
-        lost = self.primary
-        self.servers[lost].kill()
-        return lost
-
     def start(self, name):
         """Start it, or start it again after a kill."""
         server = self.servers[name]
-        (server.data / "postmaster.pid").unlink(missing_ok=True)
         server.run(self.settings, [o for o in self.servers.values() if o is not server])
-
-    def end(self):
-        for server in self.servers.values():
-            server.end()

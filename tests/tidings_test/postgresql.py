@@ -5,8 +5,9 @@
     run("psql", ..., env=database.env)      its clients find it by these variables
     database.end()
 
-Several servers that copy each other: failover.py. PostgreSQL does not run as root: then
-it is the user postgres, whom the package creates.
+Several servers that copy each other: failover.py, and with a manager of others
+auto_failover.py and patroni.py. PostgreSQL does not run as root: then it is the user
+postgres, whom the package creates.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
 
+from tidings_test.http import keep_port
 from tidings_test.process import Process
 
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
@@ -79,7 +81,8 @@ class Server:
         self._run("pg_basebackup", *source, "-D", self.data, "-R", "-c", "fast", "-N")
 
     def start(self):
-        """Start it, and wait until it takes connections."""
+        """Start it, also again after a kill, and wait until it takes connections."""
+        self.forget_kill()
         options = [
             word for pair in self.settings.items() for word in ("-c", "%s=%s" % pair)
         ]
@@ -93,6 +96,15 @@ class Server:
         self.process.err.find(
             lambda line: "ready to accept" in line, "line that it is ready"
         )
+
+    def kill(self):
+        """Kill all its processes at once, as a loss of power does; its data stay."""
+        if self.process.is_running:
+            self.process.kill_tree()
+
+    def forget_kill(self):
+        """Remove the number of a process that has been killed, or it does not start."""
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def query(self, text, database="postgres"):
         """The rows of its answer; of several statements, of the last one. A connection
@@ -141,3 +153,50 @@ class Postgresql(Server):
         super().__init__(wal_level="logical", **how)
         self.make("-E", "UTF8", "--no-locale")
         self.start()
+
+
+class Managed(Server):
+    """A server under a program that starts it, at the first of so many ports that nobody
+    else gets."""
+
+    def __init__(self, name, n_ports=1):
+        super().__init__()
+        self.name = name
+        self.ports, self._keepers = zip(*(keep_port() for _ in range(n_ports)))
+        self.port = self.ports[0]
+        self.socket = self.directory / f".s.PGSQL.{self.port}"
+        self.env["PGPORT"] = str(self.port)
+
+    def manage(self, *command, env):
+        """Start that program."""
+        self.forget_kill()
+        self.process = Process(*self.as_user, *command, env=env, cwd=self.directory)
+
+    def end(self):
+        if self.process:
+            self.kill()
+        for keeper in self._keepers:
+            keeper.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Group:
+    """Servers that copy each other: `servers` has all by name, `primary` is the name of the
+    one that takes commits."""
+
+    def query(self, text, database="postgres"):
+        return self.servers[self.primary].query(text, database)
+
+    def make_database(self, name):
+        self.query(f"CREATE DATABASE {name}")
+        return name
+
+    def kill_primary(self):
+        """Kill it, with the program that manages it; its data stay. Its name."""
+        lost = self.primary
+        self.servers[lost].kill()
+        return lost
+
+    def end(self):
+        for server in self.servers.values():
+            server.end()
