@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -290,6 +291,18 @@ run_file(const char *file, char **filters)
         run_in_child(&plain, file, filters);
 }
 
+/* For tests/run: ctest measures only how long a test takes. */
+static void
+print_cpu(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_CHILDREN, &used);
+    printf("%.1f s of CPU\n",
+           (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+               (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6);
+}
+
 static int
 list_all(char **filters)
 {
@@ -336,6 +349,7 @@ main(int argc, char **argv)
             if (has_selected(file, argv + 1))
                 run_file(file, argv + 1);
         }
+    print_cpu();
     printf("%u passed, %u failed\n", counts->passed, counts->failed);
     return counts->failed > 0 || counts->passed == 0;
 }
