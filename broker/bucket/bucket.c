@@ -1,5 +1,6 @@
 #include "broker/bucket/bucket.h"
 
+#include <ctype.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -10,9 +11,19 @@
 #include "broker/bucket/sigv4.h"
 #include "broker/calls/blocking_call.h"
 #include "proto/http/websub.h"
+#include "proto/number.h"
+#include "proto/uri.h"
 
-/* Of one PUT, as Amazon has it. */
-#define OBJECT_MAX ((uint64_t)5 << 30)
+/* As Amazon has it. */
+#define OBJECT_MAX ((uint64_t)5 << 40)
+#define PARTS_MAX  10000
+
+/* More bytes go up in parts of so many, or more. */
+#define PART_BYTES ((uint64_t)64 << 20)
+
+/* Of an ID of an upload, and of the list of so many parts. */
+#define TEXT_MAX 2000
+#define LIST_MAX ((size_t)2 << 20)
 
 /* Without a byte for so long a request ends, which is made so often. */
 #define STALL_US ((int64_t)10000000)
@@ -20,6 +31,7 @@
 
 /* In all a request may take a minute, and a second for each so many bytes. */
 #define LEAST_US  ((int64_t)60000000)
+#define JOIN_US   ((int64_t)300000000) /* in which a server joins parts */
 #define SLOW_RATE ((uint64_t)16384)
 
 #define ANSWER_MAX      ((size_t)64 << 10)
@@ -52,8 +64,13 @@ struct wish {
     const char *method;
     enum call_method call;
     const char *key;
+    const char *query;           /* as of sigv4.h; NULL: none */
+    const char *payload;         /* digits of the body's digest; NULL: none */
+    bool is_new;                 /* STATUS_CONFLICT if there is the object */
+    struct slice body;           /* of a POST */
+    const char *expected;        /* in each good answer; NULL: anything */
     int fd;                      /* of the body, or where the object goes */
-    uint64_t size;               /* of it */
+    uint64_t at, size;           /* of it in the file */
     struct digest_check *digest; /* of an object that comes; else NULL */
 };
 
@@ -185,14 +202,15 @@ judge(const struct bucket *b, const struct wish *w, struct problem *why)
     if (b->call->failure)
         return problem(why, STATUS_UNREACHABLE, "%s: %s", b->endpoint,
                        b->call->why);
-    if (http == 200 || http == 204)
+    if ((http == 200 || http == 204) &&
+        (!w->expected || slice_find(buf_slice(&b->answer), w->expected)))
         return STATUS_OK;
     write_words(b, words);
     if (http == 404 && !strstr(words, "NoSuchBucket"))
         rc = STATUS_NOT_FOUND;
     else if (http == 412 || http == 304) /* which some versions of MinIO say */
         rc = STATUS_CONFLICT;
-    else if (http >= 500 || http == 409 || http == 429 ||
+    else if (http == 200 || http >= 500 || http == 409 || http == 429 ||
              strstr(words, "RequestTimeout"))
         rc = STATUS_UNREACHABLE;
     return problem(why, rc, "%s %s of the bucket %s: the answer is %u %s",
@@ -201,13 +219,12 @@ judge(const struct bucket *b, const struct wish *w, struct problem *why)
 
 /* Requests */
 
-/* Writes the URL, then the headers, one a line, and signs them. `payload` are
- * the digits of the digest of the body. */
+/* Writes the URL, then the headers, one a line, and signs them. */
 static void
 write_request(struct bucket *b, const struct wish *w,
               const struct credentials *by, struct buf *url, struct buf *lines)
 {
-    bool is_put = w->call == CALL_PUT, has_token = by->text[TOKEN][0];
+    bool has_token = by->text[TOKEN][0];
     const char *host = strstr(b->endpoint, "://") + 3;
     time_t now = (time_t)(clock_now_us() / 1000000);
     char time[20], names[100];
@@ -215,20 +232,23 @@ write_request(struct bucket *b, const struct wish *w,
                                     .time = time,
                                     .region = b->region,
                                     .method = w->method,
-                                    .query = "",
+                                    .query = w->query ? w->query : "",
                                     .names = names,
-                                    .payload = is_put ? w->key : no_payload};
+                                    .payload =
+                                        w->payload ? w->payload : no_payload};
     struct digest signature;
     struct tm tm;
 
     strftime(time, sizeof(time), "%Y%m%dT%H%M%SZ", gmtime_r(&now, &tm));
     buf_add_format(url, "%s/%s/%s%s", b->endpoint, b->name, b->prefix, w->key);
     request.path = slice_from(buf_slice(url), strlen(b->endpoint));
+    buf_add_format(url, "%s%s", w->query ? "?" : "", request.query);
+    request.path.data = url->data + strlen(b->endpoint);
     snprintf(names, sizeof(names), "host;%sx-amz-content-sha256;x-amz-date%s",
-             is_put ? "if-none-match;" : "",
+             w->is_new ? "if-none-match;" : "",
              has_token ? ";x-amz-security-token" : "");
     buf_add_format(lines, "host:%s\n%sx-amz-content-sha256:%s\nx-amz-date:%s\n",
-                   host, is_put ? "if-none-match:*\n" : "", request.payload,
+                   host, w->is_new ? "if-none-match:*\n" : "", request.payload,
                    time);
     if (has_token)
         buf_add_format(lines, "x-amz-security-token:%s\n", by->text[TOKEN]);
@@ -273,16 +293,21 @@ attempt(struct bucket *b, const struct wish *w, struct problem *why)
         .method = w->call,
         .headers = headers,
         .timeout_us = LEAST_US + (int64_t)(w->size / SLOW_RATE * 1000000),
-        .stall_us = b->options.stall_us > 0 ? b->options.stall_us : STALL_US,
+        .stall_us = w->body.size > 0          ? JOIN_US
+                    : b->options.stall_us > 0 ? b->options.stall_us
+                                              : STALL_US,
         .max_answer = ANSWER_MAX,
         .max_taken = w->size,
-        .body.size = w->call == CALL_PUT ? w->size : 0,
-        .body_fd = w->fd};
+        .body = w->body,
+        .body_fd = w->fd,
+        .body_at = w->at};
     struct credentials by;
     struct buf url, lines;
     struct slice rest;
     enum status rc = read_credentials(b->options.credentials, &by, why);
 
+    if (w->call == CALL_PUT)
+        wish.body.size = w->size;
     buf_init(&url, 4096);
     buf_init(&lines, 8192);
     buf_clear(&b->answer);
@@ -326,6 +351,129 @@ perform(struct bucket *b, const struct wish *w, struct problem *why)
     return rc;
 }
 
+/* Parts */
+
+enum status
+bucket_digest(int fd, uint64_t at, uint64_t size, char key[BUCKET_KEY_SIZE],
+              struct problem *why)
+{
+    struct digest_check *check = digest_check_new(SLICE(""), LENGTH_NONE, true);
+    char bytes[65536];
+    struct slice piece = {bytes, 0};
+    struct digest digest;
+    enum status rc = STATUS_OK;
+
+    for (; !rc && size > 0; at += piece.size, size -= piece.size) {
+        piece.size = size < sizeof(bytes) ? (size_t)size : sizeof(bytes);
+        rc = file_read_at(fd, bytes, piece.size, at)
+                 ? digest_check_add(check, piece, why)
+                 : problem_errno(why, "cannot read", "a file");
+    }
+    if (!rc)
+        rc = digest_check_end(check, why);
+    digest_check_sha256(check, &digest);
+    *hex_write(key, digest.bytes, DIGEST_SIZE) = '\0';
+    digest_check_free(check);
+    return rc;
+}
+
+/* Appends a value of a query. */
+static void
+add_escaped(struct buf *to, struct slice text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (isalnum((unsigned char)text.data[i]) ||
+            strchr("-._~", text.data[i]))
+            buf_add(to, text.data + i, 1);
+        else
+            uri_add_escape(to, text.data[i]);
+}
+
+/* Sends all parts of an object, and writes the list of their ETags. */
+static enum status
+send_parts(struct bucket *b, struct wish part, const char *upload,
+           struct buf *list, struct problem *why)
+{
+    uint64_t end = part.size, most = end / PARTS_MAX + 1;
+    char query[TEXT_MAX], digits[BUCKET_KEY_SIZE];
+    enum status rc = STATUS_OK;
+
+    if (most < b->options.part_bytes)
+        most = b->options.part_bytes;
+    part.is_new = false;
+    part.query = query;
+    part.payload = digits;
+    BUF_ADD(list, "<CompleteMultipartUpload>");
+    for (unsigned n = 1; !rc && part.at < end; n++, part.at += part.size) {
+        part.size = end - part.at < most ? end - part.at : most;
+        snprintf(query, sizeof(query), "partNumber=%u&%s", n, upload);
+        rc = bucket_digest(part.fd, part.at, part.size, digits, why);
+        if (!rc)
+            rc = perform(b, &part, why);
+        if (!rc)
+            buf_add_format(
+                list,
+                "<Part><PartNumber>%u</PartNumber><ETag>%.*s</ETag></Part>", n,
+                (int)b->call->etag.size, b->call->etag.data);
+    }
+    BUF_ADD(list, "</CompleteMultipartUpload>");
+    return !rc && list->failed ? problem_memory(why) : rc;
+}
+
+/* Sends an object in parts. After a failure the server drops those it has. */
+static enum status
+put_in_parts(struct bucket *b, const struct wish *put, struct problem *why)
+{
+    struct wish step = {.method = "POST",
+                        .call = CALL_POST,
+                        .key = put->key,
+                        .size = put->size, /* the more, the longer it takes */
+                        .query = "uploads=",
+                        .expected = "</UploadId>"};
+    char digits[BUCKET_KEY_SIZE], memory[TEXT_MAX - 20];
+    struct digest digest;
+    struct buf upload, list;
+    struct slice id;
+    enum status rc = bucket_digest(put->fd, 0, put->size, digits, why);
+
+    if (!rc && strcmp(digits, put->key) != 0)
+        rc = problem(why, STATUS_IO, "the file has other bytes than %s",
+                     put->key);
+    if (!rc)
+        rc = perform(b, &step, why);
+    if (rc)
+        return rc;
+    buf_init_fixed(&upload, memory, sizeof(memory));
+    buf_init(&list, LIST_MAX);
+    id = buf_slice(&b->answer);
+    slice_skip_past(&id, "<UploadId>");
+    BUF_ADD(&upload, "uploadId=");
+    add_escaped(&upload, slice_take(&id, '<'));
+    buf_add(&upload, "", 1);
+    step.query = memory;
+    rc = upload.failed
+             ? problem(why, STATUS_REFUSED, "an upload's ID is too long")
+             : send_parts(b, *put, memory, &list, why);
+    if (!rc) {
+        digest_sha256(&digest, buf_slice(&list));
+        *hex_write(digits, digest.bytes, DIGEST_SIZE) = '\0';
+        step.payload = digits;
+        step.is_new = put->is_new;
+        step.body = buf_slice(&list);
+        step.expected = "<CompleteMultipartUploadResult";
+        rc = perform(b, &step, why);
+    }
+    if (rc && !upload.failed)
+        (void)perform(b,
+                      &(struct wish){.method = "DELETE",
+                                     .call = CALL_DELETE,
+                                     .key = put->key,
+                                     .query = memory},
+                      &(struct problem){""});
+    buf_fini(&list);
+    return rc;
+}
+
 /* Objects */
 
 enum status
@@ -340,13 +488,25 @@ enum status
 bucket_put(struct bucket *b, const char *key, int fd, uint64_t size,
            struct problem *why)
 {
-    const struct wish put = {
-        .method = "PUT", .call = CALL_PUT, .key = key, .fd = fd, .size = size};
-    enum status rc = size > OBJECT_MAX ? problem(why, STATUS_TOO_LARGE,
-                                                 "it has more than 5 GB")
-                                       : perform(b, &put, why);
+    const struct wish put = {.method = "PUT",
+                             .call = CALL_PUT,
+                             .key = key,
+                             .payload = key,
+                             .is_new = true,
+                             .fd = fd,
+                             .size = size};
+    enum status rc;
 
-    return rc && rc != STATUS_CONFLICT ? rc : bucket_find(b, key, why);
+    if (size > OBJECT_MAX)
+        return problem(why, STATUS_TOO_LARGE, "it has more than 5 TB");
+    if (size <= b->options.part_bytes)
+        rc = perform(b, &put, why);
+    else if ((rc = bucket_find(b, key, why)) == STATUS_NOT_FOUND)
+        rc = put_in_parts(b, &put, why);
+    /* Not found: an upload that was joined, and whose answer got lost. */
+    return rc && rc != STATUS_CONFLICT && rc != STATUS_NOT_FOUND
+               ? rc
+               : bucket_find(b, key, why);
 }
 
 enum status
@@ -394,6 +554,8 @@ bucket_open(struct bucket **opened, const struct bucket_options *options,
 
     *opened = b;
     b->options = *options;
+    if (b->options.part_bytes == 0)
+        b->options.part_bytes = PART_BYTES;
     buf_init(&b->answer, ANSWER_MAX);
     if (!rc)
         rc = read_credentials(options->credentials, &by, why);

@@ -10,7 +10,9 @@
  *
  * The key of an object is its SHA-256 in hexadecimal, so an object never
  * changes, and one that is there already is as good as a new one. The ETag is
- * no digest, and is not looked at.
+ * no digest, and is not looked at. A large object goes up in parts, each with
+ * its own SHA-256, and each is repeated alone. The server joins them if their
+ * ETags are those that it gave: a part that another one has replaced is named.
  *
  * A request ends when no byte has moved for some seconds, or after a time in
  * proportion to its size. It is repeated, with growing pauses, if the server is
@@ -37,6 +39,7 @@ struct bucket_options {
     const char *address;
     const char *credentials; /* a file; "": the environment; lent */
     int64_t stall_us;        /* a silent request ends then; 0: 10 seconds */
+    uint64_t part_bytes;     /* more go up in parts; 0: 64 MB */
 
     /* Asked each second: true ends a request. NULL: never. */
     bool (*is_stopped)(void *user);
@@ -49,9 +52,14 @@ MUST_CHECK enum status bucket_open(struct bucket **bucket,
                                    struct problem *why);
 void bucket_close(struct bucket *bucket); /* NULL is allowed */
 
+/* Writes the key of some bytes of a file. */
+MUST_CHECK enum status bucket_digest(int fd, uint64_t at, uint64_t size,
+                                     char key[BUCKET_KEY_SIZE],
+                                     struct problem *why);
+
 /* Places the `size` bytes of a file under their digest, which the server checks
  * (they are signed), and asks whether they are there. STATUS_TOO_LARGE: more
- * than 5 GB. */
+ * than 5 TB. */
 MUST_CHECK enum status bucket_put(struct bucket *bucket, const char *key,
                                   int fd, uint64_t size, struct problem *why);
 

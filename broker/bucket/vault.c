@@ -312,30 +312,6 @@ vault_store(int dir_fd, const char *name, uint64_t size, bool is_there,
 
 /* The thread */
 
-/* Puts a file, under its digest. */
-static enum status
-put(struct vault *v, int fd, struct stub *stub, struct problem *why)
-{
-    struct digest_check *check = digest_check_new(SLICE(""), LENGTH_NONE, true);
-    char bytes[65536], hash[DIGEST_TEXT_SIZE + 1] = "";
-    enum status rc = STATUS_OK;
-    struct digest digest;
-    ssize_t n;
-
-    while (!rc && (n = read(fd, bytes, sizeof(bytes))) != 0)
-        rc = n < 0 ? problem_errno(why, "cannot read", "it")
-                   : digest_check_add(check, (struct slice){bytes, (size_t)n},
-                                      why);
-    if (!rc)
-        rc = digest_check_end(check, why);
-    digest_check_sha256(check, &digest);
-    digest_write(hash, &digest);
-    strcpy(stub->key, strchr(hash, ':') + 1);
-    stub->size = digest_check_size(check);
-    digest_check_free(check);
-    return rc ? rc : bucket_put(v->own, stub->key, fd, stub->size, why);
-}
-
 /* Puts a file, which is a copy then. */
 static enum status
 store(struct vault *v, char *path, struct problem *why)
@@ -343,15 +319,19 @@ store(struct vault *v, char *path, struct problem *why)
     char *name = strrchr(path, '/');
     struct stub stub = {""};
     int fd = open(path, O_RDONLY | O_CLOEXEC), dir_fd = -1;
+    off_t size = lseek(fd, 0, SEEK_END);
     enum status rc = STATUS_OK;
 
     *name = '\0';
     dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     *name++ = '/';
-    if (fd < 0 || dir_fd < 0)
+    if (size < 0 || dir_fd < 0)
         rc = problem_errno(why, "cannot open", path);
+    stub.size = (uint64_t)size;
     if (!rc)
-        rc = put(v, fd, &stub, why);
+        rc = bucket_digest(fd, 0, stub.size, stub.key, why);
+    if (!rc)
+        rc = bucket_put(v->own, stub.key, fd, stub.size, why);
     if (!rc)
         rc = write_stub(dir_fd, name, &stub, why);
     if (!rc)

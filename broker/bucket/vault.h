@@ -79,7 +79,7 @@ MUST_CHECK enum status vault_clear(int dir_fd, const char *name,
 
 /* Stores a file of content under its name, which is its digest, and writes the
  * stub. Writes the stub alone if another broker has stored the file (is_there).
- * Does nothing if there is a stub. STATUS_TOO_LARGE: more than 5 GB. May block
+ * Does nothing if there is a stub. STATUS_TOO_LARGE: more than 5 TB. May block
  * for as long as the bucket takes. */
 MUST_CHECK enum status vault_store(int dir_fd, const char *name, uint64_t size,
                                    bool is_there, struct problem *why);

@@ -33,11 +33,15 @@ static void
 on_done(struct call *call)
 {
     struct blocking *b = list_entry(call, struct blocking, call);
+    size_t size;
 
     pthread_mutex_lock(&b->mutex);
     buf_clear(&b->piece);
     buf_add_slice(b->answer ? b->answer : &b->piece, call->answer);
-    call->answer = buf_slice(&b->piece);
+    size = b->piece.size;
+    buf_add_slice(&b->piece, call->etag);
+    call->answer = (struct slice){b->piece.data, size};
+    call->etag = slice_from(buf_slice(&b->piece), size);
     b->is_over = true;
     pthread_cond_signal(&b->changed);
     pthread_mutex_unlock(&b->mutex);

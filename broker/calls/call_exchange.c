@@ -188,7 +188,7 @@ send_file(struct call_connection *p, size_t *n)
 
     p->heard_us = clock_steady_us();
     return file_read_at(p->call->body_fd, bytes, piece.size,
-                        p->call->body.size - left)
+                        p->call->body_at + p->call->body.size - left)
                ? call_connection_send(p, piece, (struct slice){NULL, 0}, 0, n)
                : IO_BROKEN;
 }

@@ -201,8 +201,9 @@ struct call {
                                    with a control character: CALL_REFUSED
                                    (W-163) */
     struct slice body;          /* CALL_POST; give its Content-Type. CALL_PUT:
-                                   without data, the first bytes of body_fd */
+                                   without data, bytes of body_fd */
     int body_fd;                /* read on the caller's thread */
+    uint64_t body_at;           /* where they begin */
 
     /* The outcome. Lent until `done` returns. */
     enum call_failure failure;

@@ -4,9 +4,9 @@
 #include "base/random.h"
 #include "broker/bucket/bucket.h"
 #include "broker/commands/command_rows.h"
-#include "proto/number.h"
 
 #define PROBE_BYTES ((size_t)256 << 10)
+#define PART_BYTES  ((size_t)5 << 20) /* the least of S3 */
 
 struct values {
     char credentials[4096];
@@ -23,21 +23,36 @@ static const struct option rows[] = {
      "AWS_SESSION_TOKEN"},
 };
 
-/* Makes a file of random bytes, and the key that it has in a bucket. */
+/* Makes a file of `size` bytes, of which the first are random, and its key. */
 static enum status
-write_probe(FILE *file, char key[BUCKET_KEY_SIZE], struct problem *why)
+write_probe(FILE *file, size_t size, char key[BUCKET_KEY_SIZE],
+            struct problem *why)
 {
-    char *bytes = memory_new(1, PROBE_BYTES);
-    struct slice probe = {bytes, PROBE_BYTES};
-    struct digest digest;
-    enum status rc = STATUS_OK;
+    char bytes[64];
 
-    if (!file || !random_hex(bytes, 64) || file_write(fileno(file), probe))
-        rc = problem_errno(why, "cannot write", "a file to send");
-    digest_sha256(&digest, probe);
-    hex_write(key, digest.bytes, DIGEST_SIZE);
-    key[BUCKET_KEY_SIZE - 1] = '\0';
-    free(bytes);
+    if (!file || !random_hex(bytes, sizeof(bytes)) ||
+        lseek(fileno(file), 0, SEEK_SET) ||
+        file_write(fileno(file), (struct slice){bytes, sizeof(bytes)}) ||
+        ftruncate(fileno(file), (off_t)size))
+        return problem_errno(why, "cannot write", "a file to send");
+    return bucket_digest(fileno(file), 0, size, key, why);
+}
+
+static enum status
+try_object(struct bucket *bucket, FILE *file, size_t size, struct problem *why)
+{
+    char key[BUCKET_KEY_SIZE];
+    enum status rc = write_probe(file, size, key, why);
+
+    if (!rc)
+        rc = bucket_put(bucket, key, fileno(file), size, why);
+    if (!rc)
+        rc = bucket_get(bucket, key, fileno(file), size, why);
+    if (!rc)
+        rc = bucket_delete(bucket, key, why);
+    if (!rc && bucket_find(bucket, key, why) != STATUS_NOT_FOUND)
+        rc = problem(why, STATUS_DIFFERENT,
+                     "the bucket has an object that was deleted: %s", key);
     return rc;
 }
 
@@ -46,36 +61,31 @@ run_bucket_check(const struct arguments *given)
 {
     const struct values *values = given->values;
     struct bucket_options options = {.address = given->operands[0],
-                                     .credentials = values->credentials};
+                                     .credentials = values->credentials,
+                                     .part_bytes = PART_BYTES};
     FILE *file = tmpfile();
-    char key[BUCKET_KEY_SIZE];
     struct problem why = {""};
     struct bucket *bucket = NULL;
-    enum status rc = write_probe(file, key, &why);
+    enum status rc = bucket_open(&bucket, &options, &why);
 
     if (!rc)
-        rc = bucket_open(&bucket, &options, &why);
+        rc = try_object(bucket, file, PROBE_BYTES, &why);
     if (!rc)
-        rc = bucket_put(bucket, key, fileno(file), PROBE_BYTES, &why);
-    if (!rc)
-        rc = bucket_get(bucket, key, fileno(file), PROBE_BYTES, &why);
-    if (!rc)
-        rc = bucket_delete(bucket, key, &why);
-    if (!rc && bucket_find(bucket, key, &why) != STATUS_NOT_FOUND)
-        rc = problem(&why, STATUS_DIFFERENT,
-                     "the bucket has an object that was deleted: %s", key);
+        rc = try_object(bucket, file, PART_BYTES + PROBE_BYTES, &why);
     bucket_close(bucket);
     if (file)
         fclose(file);
     if (!rc)
-        printf("the bucket stores, returns and deletes objects\n");
+        printf("the bucket stores, returns and deletes objects, also in "
+               "parts\n");
     return rc ? command_fail(given, rc, &why) : EXIT_GOOD;
 }
 
 const struct command bucket_check_command = {
     .name = "bucket check",
     .operands = "ADDRESS",
-    .help = "Tries a bucket of S3: stores an object, reads and deletes it.",
+    .help = "Tries a bucket of S3: stores an object, reads and deletes it, "
+            "then one of 5 MB in two parts.",
     .more = "The address is "
             "s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION. "
             "Without an endpoint it is Amazon's of that region.\n",

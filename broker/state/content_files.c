@@ -141,14 +141,6 @@ file_path(const char *set_dir, const struct digest *digest,
 
 /* Placing */
 
-static enum status
-make_dir(const char *path, struct problem *why)
-{
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return fail_file(why, "cannot make", path);
-    return STATUS_OK;
-}
-
 enum status
 content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
 {
@@ -160,13 +152,9 @@ content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
     if (rename(from, to)) {
         if (errno != ENOENT)
             return fail_file(why, "cannot make", to);
-        rc = file_make_dirs(set_dir, why);
-        snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
-        if (!rc)
-            rc = make_dir(path, why);
         folder_path(set_dir, a->digest.bytes[0], path);
-        if (!rc)
-            rc = make_dir(path, why);
+        rc = file_make_dirs(path, why) ? fail_file(why, "cannot make", path)
+                                       : STATUS_OK;
         if (!rc && rename(from, to))
             rc = fail_file(why, "cannot make", to);
         if (rc)

@@ -369,6 +369,19 @@ def test_content_of_any_size_goes_by_the_bucket(in_bucket, bucket):
     assert not bucket.refused
 
 
+# More than 64 MB go up in parts.
+def test_large_content_goes_up_in_parts(in_bucket, bucket):
+    cluster = in_bucket("--content", "inline", names="a")
+    (a,) = cluster.sets("news")
+    large = bytes(65 << 20)
+    bucket.fault("PART", "500")
+    post(a, large)
+    assert set(bucket.objects) == keys(large)
+    made = [request.split()[0] for request in bucket.requests]
+    assert (made.count("PART"), made.count("PUT")) == (3, 0)
+    assert not bucket.uploads
+
+
 # The disk is a cache: of no bytes, and of few.
 @pytest.mark.parametrize("cache", ("0", "4K"))
 def test_the_disk_is_a_cache_of_content(in_bucket, bucket, cache, run, tmp_path):

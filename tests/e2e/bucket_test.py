@@ -38,7 +38,7 @@ def test_the_server_of_these_tests_knows_the_published_signatures(
     assert signature(s3.SECRET, method, target, headers, list(headers)) == expected
 
 
-GOOD = "the bucket stores, returns and deletes objects"
+GOOD = "the bucket stores, returns and deletes objects, also in parts"
 
 
 @pytest.fixture
@@ -59,12 +59,15 @@ def test_it_tries_a_bucket(check, prefix):
         bucket.objects["other"] = b"x"
         assert check(bucket, prefix=prefix).output() == GOOD
         assert not bucket.refused and list(bucket.objects) == ["other"]
-        key = bucket.requests[0].removeprefix("PUT ")
-        assert re.fullmatch(prefix.strip("/") + "/?[0-9a-f]{64}", key)
-        assert bucket.requests == [f"{method} {key}" for method in METHODS]
+        methods, keys = zip(*(request.split() for request in bucket.requests))
+        assert methods == METHODS
+        assert len(set(keys[:5])) == len(set(keys[5:])) == 1
+        for key in (keys[0], keys[5]):
+            assert re.fullmatch(prefix.strip("/") + "/?[0-9a-f]{64}", key)
 
 
 METHODS = ("PUT", "HEAD", "GET", "DELETE", "HEAD")
+METHODS += ("HEAD", "BEGIN", "PART", "PART", "JOIN", "HEAD", "GET", "DELETE", "HEAD")
 
 
 def test_it_signs_for_a_region_with_a_session(check, tmp_path):
@@ -106,7 +109,7 @@ def test_an_object_of_another_writer_is_no_failure(check):
 
 # Faults that pass: the request is made again.
 @pytest.mark.parametrize("kind", ("500", "503", "cut"))
-@pytest.mark.parametrize("method", ("GET", "HEAD", "PUT", "DELETE"))
+@pytest.mark.parametrize("method", ("GET", "HEAD", "PUT", "DELETE", "BEGIN", "PART", "JOIN"))
 def test_a_fault_that_passes_is_repeated(check, method, kind):
     with Bucket() as bucket:
         bucket.fault(method, kind, times=2)
@@ -114,11 +117,27 @@ def test_a_fault_that_passes_is_repeated(check, method, kind):
         assert not bucket.objects
 
 
+# Only the request that failed is made again: an error may stand in an answer 200, and
+# parts may be joined by a request whose answer got lost.
+@pytest.mark.parametrize("method,kind", (("PART", "500"), ("JOIN", "inside"), ("JOIN", "mute")))
+def test_only_the_part_that_failed_is_repeated(check, method, kind):
+    with Bucket() as bucket:
+        bucket.fault(method, kind)
+        assert check(bucket).output() == GOOD
+        made = [request.split()[0] for request in bucket.requests]
+        counts = {name: made.count(name) for name in ("BEGIN", "PART", "JOIN")}
+        assert counts == {"BEGIN": 1, "PART": 2, "JOIN": 1, method: 3 if method == "PART" else 2}
+
+
 LASTING = (
     ("PUT", "503", 9, "503 SlowDown Please reduce your request rate. 4442587FB7D0A2F9"),
     ("PUT", "403", 1, "the answer is 403 AccessDenied"),
     ("PUT", "region", 1, "eu-west-1"),
     ("PUT", "skew", 1, "RequestTimeTooSkewed"),
+    ("PART", "503", 9, "503 SlowDown"),
+    ("PART", "etag", 1, "400 InvalidPart"),
+    ("JOIN", "inside", 9, "200 InternalError"),
+    ("JOIN", "403", 1, "403 AccessDenied"),
     ("GET", "body", 1, "has other bytes"),
     ("GET", "short", 1, "has other bytes"),
     ("GET", "long", 1, "has other bytes"),
@@ -135,6 +154,7 @@ def test_a_fault_that_stays_is_named(check, method, kind, times, words):
         failed = check(bucket, status=1)
         assert words in failed.errors(), failed.errors()
         assert s3.SECRET not in failed.errors()
+        assert not bucket.uploads
 
 
 def test_a_bucket_that_is_missing_is_named(check):

@@ -7,10 +7,13 @@
         bucket.requests                   ["PUT archive/x", ...]
         bucket.fault("PUT", "500", times=2)
     bucket.taken = 304                says that there is such an object
+    bucket.uploads                    {ID: {number: bytes}}, of objects in parts
+
+The requests of an object in parts are BEGIN, PART, JOIN and DROP.
 
 Faults: a status ("500", "503", "403"), "cut" (no whole answer), "late" (no answer until
 release()), "mute" (done, and no answer), "body" (a changed byte), "short", "long" (a part
-of the body, or more), "region", "skew", "lost" (the object is gone), "kept" (a deletion
+of the body, or more), "inside" (200 with an error), "etag" (another one), "region", "skew", "lost" (the object is gone), "kept" (a deletion
 that is none).
 """
 
@@ -18,6 +21,7 @@ import contextlib
 import hashlib
 import hmac
 import http.server
+import re
 import ssl
 import threading
 import urllib.parse
@@ -123,8 +127,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def handle_one(self):
         bucket = self.server.bucket
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        name, _, key = urllib.parse.unquote(self.path).lstrip("/").partition("/")
-        self.fault = bucket.begin(self.command, key)
+        path, _, query = self.path.partition("?")
+        self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        name, _, key = urllib.parse.unquote(path).lstrip("/").partition("/")
+        kind = self.command
+        if "uploads" in self.query:
+            kind = "BEGIN"
+        elif "uploadId" in self.query:
+            kind = {"PUT": "PART", "POST": "JOIN", "DELETE": "DROP"}[kind]
+        self.fault = bucket.begin(kind, key)
         if self.fault == "late":
             bucket.released.wait()
             self.connection.shutdown(2)
@@ -144,9 +155,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         else:
             if self.fault == "lost":
                 bucket.objects.pop(key, None)
-            getattr(self, "object_" + self.command.lower())(key, body)
+            getattr(self, "object_" + kind.lower())(key, body)
 
-    do_GET = do_HEAD = do_PUT = do_DELETE = handle_one
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_one
 
     def object_get(self, key, body):
         data = self.server.bucket.objects.get(key)
@@ -168,6 +179,52 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.server.bucket.objects[key] = body
         self.answer(200, b"", {"ETag": '"no-digest"'})
 
+    def object_begin(self, key, body):
+        id_ = f"2~{len(self.server.bucket.requests)}/+="
+        self.server.bucket.uploads[id_] = {}
+        self.answer(200, f"<Result><UploadId>{id_}</UploadId></Result>".encode())
+
+    def parts(self):
+        """The parts of the upload; None: there is none, which is said."""
+        parts = self.server.bucket.uploads.get(self.query["uploadId"])
+        if parts is None:
+            self.refuse(404, "NoSuchUpload")
+        return parts
+
+    def object_part(self, key, body):
+        parts = self.parts()
+        if parts is not None:
+            parts[int(self.query["partNumber"])] = body
+            etag = hashlib.md5(body + b"x" * (self.fault == "etag")).hexdigest()
+            self.answer(200, b"", {"ETag": f'"{etag}"'})
+
+    def object_join(self, key, body):
+        parts = self.parts()
+        if parts is None:
+            return
+        row = r"<Part><PartNumber>(\d+)</PartNumber><ETag>\"(\w+)\"</ETag></Part>"
+        named = re.findall(row, body.decode())
+        mine = [(str(n), hashlib.md5(parts[n]).hexdigest()) for n in sorted(parts)]
+        if self.fault == "inside":
+            self.answer(200, b"  <Error><Code>InternalError</Code></Error>")
+        elif named != mine:
+            self.refuse(400, "InvalidPart")
+        elif any(len(parts[n]) < 5 << 20 for n in sorted(parts)[:-1]):
+            self.refuse(400, "EntityTooSmall")
+        else:
+            with self.server.bucket.lock:
+                if self.headers.get("If-None-Match") == "*" and key in self.server.bucket.objects:
+                    self.refuse(412, "PreconditionFailed")
+                    return
+                self.server.bucket.objects[key] = b"".join(parts[n] for n in sorted(parts))
+                del self.server.bucket.uploads[self.query["uploadId"]]
+            self.answer(200, b"<CompleteMultipartUploadResult></CompleteMultipartUploadResult>")
+
+    def object_drop(self, key, body):
+        if self.parts() is not None:
+            del self.server.bucket.uploads[self.query["uploadId"]]
+            self.answer(204)
+
     def object_delete(self, key, body):
         if self.fault != "kept":
             self.server.bucket.objects.pop(key, None)
@@ -178,6 +235,7 @@ class Bucket:
     def __init__(self, region="us-east-1", token=None, certificate=None):
         self.name, self.region, self.token = "tidings", region, token
         self.objects, self.requests, self.refused = {}, [], []
+        self.uploads = {}
         self.connections = set()
         self.taken = 412
         self.lock, self.released = threading.Lock(), threading.Event()
