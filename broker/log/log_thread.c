@@ -644,16 +644,6 @@ wait_for_company(struct log_thread *t)
         now_us = clock_steady_us();
 }
 
-/* Without a post, to see whether the journal gives turns again. */
-static void
-try_turn(struct log_thread *t)
-{
-    struct problem why;
-
-    (void)order_begin(&t->order, true, follow_record, t, &why);
-    order_release(&t->order);
-}
-
 static void
 run_log_thread(struct thread *thread)
 {
@@ -671,8 +661,10 @@ run_log_thread(struct thread *thread)
         } else {
             struct problem why = {""};
 
-            if (order_is_refused(&t->order)) /* posts may come elsewhere now */
-                try_turn(t);
+            if (order_is_refused(&t->order)) { /* gives it turns again? */
+                (void)order_begin(&t->order, true, follow_record, t, &why);
+                order_release(&t->order);
+            }
             (void)look_for_room(t);
             t->sequencer.acts.at_us = clock_now_us();
             if (is_more && conclude_round(t, STATUS_OK, NULL, &is_more, &why))
