@@ -1,28 +1,22 @@
 #include "broker/bridge/mqtt_topics.h"
 
 #include "broker/config/bridge_config.h"
+#include "proto/buf.h"
 #include "proto/mqtt_topic.h"
 
 /* Without printf, because every message needs a topic. */
 struct topic_name
 topic_join(const char *const *words)
 {
-    struct topic_name topic;
-    size_t at = 0;
+    struct topic_name topic = {""};
+    struct buf to;
 
+    buf_init_fixed(&to, topic.text, sizeof(topic.text) - 1);
     for (size_t i = 0; words[i]; i++) {
-        size_t size = strlen(words[i]), room = sizeof(topic.text) - 1 - at;
-
-        if (i > 0 && room > 0) {
-            topic.text[at++] = '/';
-            room--;
-        }
-        if (size > room)
-            size = room;
-        memcpy(topic.text + at, words[i], size);
-        at += size;
+        if (i > 0)
+            BUF_ADD(&to, "/");
+        buf_add_text(&to, words[i]);
     }
-    topic.text[at] = '\0';
     return topic;
 }
 
