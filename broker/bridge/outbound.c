@@ -122,24 +122,6 @@ send_status(struct outbound *out, const char *text, bool is_last)
 
 /* Positions */
 
-/* After a connection was made: publishes the status, and all positions. */
-static void
-retained_connected(struct outbound *out)
-{
-    struct lane *lane;
-
-    out->turns_of_positions = MESSAGES_BETWEEN;
-    if (out->takes_retained)
-        send_status(out, ONLINE, false);
-    else
-        DIAG(DIAG_WARNING, "bridge",
-             "the MQTT broker takes no retained messages: the bridge publishes "
-             "neither status nor positions",
-             diag_text("bridge", out->config->name));
-    list_walk (lane, &out->lanes, node)
-        lane_note_position(lane);
-}
-
 const struct json_shape bridge_position_shape = {
     "BridgePosition", "The position of the last acknowledged message of a set",
     "set string, epoch string, seq count, position string, datetime? time, "
@@ -313,9 +295,18 @@ on_connected(void *user, bool has_session)
     out->is_proven = false;
     out->window.max = mqtt_window(out->mqtt);
     out->takes_retained = mqtt_takes_retained(out->mqtt);
-    list_walk (lane, &out->lanes, node)
+    out->turns_of_positions = MESSAGES_BETWEEN;
+    if (out->takes_retained)
+        send_status(out, ONLINE, false);
+    else
+        DIAG(DIAG_WARNING, "bridge",
+             "the MQTT broker takes no retained messages: the bridge publishes "
+             "neither status nor positions",
+             diag_text("bridge", out->config->name));
+    list_walk (lane, &out->lanes, node) {
         lane_ready(lane);
-    retained_connected(out);
+        lane_note_position(lane);
+    }
 }
 
 static void
