@@ -287,8 +287,6 @@ on_end(void *user, struct problem *why)
     return STATUS_OK;
 }
 
-static const struct multipart_sink sink = {on_begin, on_add, on_end, NULL};
-
 /* The beginning */
 
 static enum status
@@ -306,7 +304,6 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
 {
     struct registry *registry = posts->registry;
     uint64_t max = registry->config->max_content;
-    struct multipart_sink to = sink;
     struct multipart_type type;
     struct multipart_post *c;
     enum status rc = name_check("set", plan->set_name, why);
@@ -336,8 +333,8 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     memcpy(c->name, plan->set_name.data, plan->set_name.size);
     c->type = type;
     c->size = plan->size;
-    to.user = c;
-    multipart_init(&c->multipart, &c->type, &to);
+    multipart_init(&c->multipart, &c->type,
+                   &(struct multipart_sink){on_begin, on_add, on_end, c});
     buf_init(&c->root, (size_t)registry->config->max_body);
     buf_init(&c->hash, SIZE_MAX);
     arena_init(&c->list.arena,
@@ -465,7 +462,6 @@ fill_entry(struct change *change, void *user, struct problem *why)
     struct multipart_post *c = user;
     const struct multipart_entry *e;
     struct digest stated;
-    char text[DIGEST_TEXT_SIZE];
 
     if (change->kind == CHANGE_DELETED)
         return STATUS_OK;
@@ -475,8 +471,7 @@ fill_entry(struct change *change, void *user, struct problem *why)
         buf_add_slice(&c->hash, change->hash);
         if (change->hash.size > 0)
             BUF_ADD(&c->hash, " ");
-        digest_write(text, &e->digest);
-        buf_add(&c->hash, text, sizeof(text));
+        buf_add_text(&c->hash, digest_text(&e->digest).text);
         if (c->hash.failed)
             return problem_memory(why);
         change->hash = buf_slice(&c->hash);

@@ -111,10 +111,11 @@ init_library(void)
     xmlInitParser();
 }
 
+/* Ends the reading, unless `rc` is STATUS_OK. */
 static void
 stop_parser(struct xml *xml, enum status rc)
 {
-    if (xml->rc)
+    if (!rc || xml->rc)
         return;
     xml->rc = rc;
     if (!xml->context) /* it has just failed to be made */
@@ -185,8 +186,7 @@ on_start(void *data, const xmlChar *name, const xmlChar *prefix,
                      NAMESPACES_MAX);
     else
         rc = xml->events->start(xml->user, &element, xml->why);
-    if (rc)
-        stop_parser(xml, rc);
+    stop_parser(xml, rc);
 }
 
 static void
@@ -194,7 +194,6 @@ on_end(void *data, const xmlChar *name, const xmlChar *prefix,
        const xmlChar *ns)
 {
     struct xml *xml = data;
-    enum status rc;
 
     (void)name;
     (void)prefix;
@@ -202,27 +201,19 @@ on_end(void *data, const xmlChar *name, const xmlChar *prefix,
     if (xml->rc)
         return;
     xml->depth--;
-    if (xml->is_replayed) {
-        xml->is_replayed = false;
-        return;
-    }
-    rc = xml->events->end(xml->user, xml->why);
-    if (rc)
-        stop_parser(xml, rc);
+    if (!xml->is_replayed)
+        stop_parser(xml, xml->events->end(xml->user, xml->why));
+    xml->is_replayed = false;
 }
 
 static void
 on_text(void *data, const xmlChar *text, int size)
 {
     struct xml *xml = data;
-    enum status rc;
+    struct slice piece = {(const char *)text, (size_t)size};
 
-    if (xml->rc)
-        return;
-    rc = xml->events->text(
-        xml->user, (struct slice){(const char *)text, (size_t)size}, xml->why);
-    if (rc)
-        stop_parser(xml, rc);
+    if (!xml->rc)
+        stop_parser(xml, xml->events->text(xml->user, piece, xml->why));
 }
 
 static void
@@ -461,8 +452,7 @@ parse_all(struct xml *xml, struct slice bytes)
             parse_piece(xml, piece);
             rc = xml->rc ? xml->rc : look_at_held(xml);
         }
-        if (rc)
-            stop_parser(xml, rc);
+        stop_parser(xml, rc);
     }
 }
 
