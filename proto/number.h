@@ -72,6 +72,23 @@ hex_value(char c)
     return lower >= 'a' && lower <= 'f' ? (unsigned)(lower - 'a') + 10 : 16;
 }
 
+/* Reads two digits a byte. False: there are not so many, or it has something
+ * else. */
+static inline bool
+hex_read(struct slice text, uint8_t *bytes, size_t size)
+{
+    bool is_hex = text.size == 2 * size;
+
+    for (size_t i = 0; is_hex && i < size; i++) {
+        unsigned high = hex_value(text.data[2 * i]);
+        unsigned low = hex_value(text.data[2 * i + 1]);
+
+        is_hex = high < 16 && low < 16;
+        bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return is_hex;
+}
+
 /* Writes two lower-case digits a byte, and returns where they end. */
 static inline char *
 hex_write(char *to, const uint8_t *bytes, size_t size)

@@ -80,6 +80,17 @@ slice_starts(struct slice a, const char *text)
     return a.size >= size && !memcmp(a.data, text, size);
 }
 
+/* Drops `text` off the front of `rest`, if it is there. */
+static inline bool
+slice_skip_start(struct slice *rest, const char *text)
+{
+    bool is_there = slice_starts(*rest, text);
+
+    if (is_there)
+        *rest = slice_from(*rest, strlen(text));
+    return is_there;
+}
+
 /* True if it is `end`, or more and then `end`. */
 static inline bool
 slice_ends(struct slice a, const char *end)

@@ -20,6 +20,17 @@ token_size(struct slice text)
     return size;
 }
 
+/* Takes the token off the front of `rest`; empty: there is none. */
+static inline struct slice
+token_take(struct slice *rest)
+{
+    struct slice token = {rest->data, token_size(*rest)};
+
+    if (token.size > 0) /* nothing may be added to NULL */
+        slice_skip(rest, token.size);
+    return token;
+}
+
 /* Takes a value off the front of `rest`: a token or a quoted-string (RFC 9110
  * section 5.6.4), without control characters. Copies what it means to `to`, as
  * much as there is room for, and returns its size in *size. False: neither is

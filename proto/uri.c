@@ -294,11 +294,9 @@ parts_of(struct slice text)
         p.scheme = (struct slice){text.data, scheme};
         slice_skip(&rest, scheme + 1);
     }
-    if (slice_starts(rest, "//")) {
-        p.has_authority = true;
-        slice_skip(&rest, 2);
+    p.has_authority = slice_skip_start(&rest, "//");
+    if (p.has_authority)
         p.authority = slice_take_until(&rest, "/?#");
-    }
     p.path = slice_take_until(&rest, "?#");
     p.has_query = slice_take_char(&rest, '?');
     if (p.has_query)

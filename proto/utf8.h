@@ -116,7 +116,8 @@ utf8_advance(struct utf8_place *place, unsigned char byte)
 /* The byte order mark before a document in UTF-8. It says nothing, but some
  * systems do not write UTF-8 without it. XML allows it (appendix F); before
  * JSON it may be passed over (RFC 8259 section 8.1). */
-#define BOM_SIZE 3
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+#define BOM_SIZE        3
 
 /* Takes what there is of a mark off the beginning of a document, of which
  * `bytes` comes next. `*seen` is 0 at first, and BOM_SIZE once the document
@@ -124,7 +125,7 @@ utf8_advance(struct utf8_place *place, unsigned char byte)
 static inline bool
 bom_skip(unsigned *seen, struct slice *bytes)
 {
-    static const char mark[] = "\xef\xbb\xbf";
+    static const char mark[] = BYTE_ORDER_MARK;
 
     while (*seen < BOM_SIZE && bytes->size > 0) {
         if (bytes->data[0] != mark[*seen]) {

@@ -314,13 +314,11 @@ static void
 name_content(const char *set, const struct digest *digest,
              char path[MANIFEST_PATH_MAX])
 {
-    char hex[DIGEST_TEXT_SIZE + 1];
-    const char *digits;
+    struct digest_text hex = digest_text(digest);
+    const char *digits = strchr(hex.text, ':') + 1;
 
-    digest_write(hex, digest);
-    digits = strchr(hex, ':') + 1;
-    snprintf(path, MANIFEST_PATH_MAX, "sets/%s/" LOG_CONTENT "/%.2s/%.*s", set,
-             digits, 2 * DIGEST_SIZE, digits);
+    snprintf(path, MANIFEST_PATH_MAX, "sets/%s/" LOG_CONTENT "/%.2s/%s", set,
+             digits, digits);
 }
 
 /* Reports a file that content.db has and the folder has not. */

@@ -196,7 +196,6 @@ is_path(const char *path)
 static enum status
 read_file_line(struct lines *l, struct manifest_file *file, struct problem *why)
 {
-    char text[DIGEST_TEXT_SIZE + 1];
     unsigned long folder;
     char *end;
 
@@ -204,8 +203,8 @@ read_file_line(struct lines *l, struct manifest_file *file, struct problem *why)
         memchr(l->line, '\0', l->size))
         return fail_line(l, why, "names no file");
     l->line[l->size - 1] = '\0';
-    snprintf(text, sizeof(text), "sha-256:%.*s", (int)HEX_SIZE, l->line);
-    if (digest_read(slice_of(text), &file->digest) ||
+    if (!hex_read((struct slice){l->line, HEX_SIZE}, file->digest.bytes,
+                  DIGEST_SIZE) ||
         memcmp(l->line + HEX_SIZE, "  ", 2) != 0)
         return fail_line(l, why, "has no digest");
     folder = strtoul(l->line + PREFIX_SIZE, &end, 10);

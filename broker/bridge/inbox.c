@@ -8,6 +8,7 @@
 #include "proto/mqtt_topic.h"
 #include "proto/number.h"
 #include "proto/resourcesync/cloud_event.h"
+#include "proto/utf8.h"
 
 /* Messages */
 
@@ -27,10 +28,7 @@
 static struct slice
 guess_type(struct slice payload)
 {
-    static const char bom[] = "\xef\xbb\xbf";
-
-    if (slice_starts(payload, bom))
-        slice_skip(&payload, strlen(bom));
+    slice_skip_start(&payload, BYTE_ORDER_MARK);
     payload = slice_without_spaces(payload);
     if (slice_starts(payload, "<"))
         return SLICE("application/xml");

@@ -212,19 +212,17 @@ static enum status
 compare_members(int fd, struct slice manifest, struct problem *why)
 {
     struct archive *zip = archive_read_new();
-    char hash[DIGEST_TEXT_SIZE];
     struct digest digest;
     enum status rc = STATUS_OK;
 
     digest_sha256(&digest, manifest);
-    digest_write(hash, &digest);
     if (!zip || archive_read_support_format_zip(zip) ||
         lseek(fd, 0, SEEK_SET) ||
         archive_read_open_fd(zip, fd, INSPECTION_STEP))
         rc = problem(why, STATUS_IO, "it cannot be read");
     if (!rc)
         rc = compare_member(zip, SLICE(ZIP_WRITER_MANIFEST),
-                            (struct slice){hash, sizeof(hash)}, manifest.size,
+                            slice_of(digest_text(&digest).text), manifest.size,
                             why);
     while (!rc && manifest.size > 0) {
         struct slice line = slice_take(&manifest, '\n');

@@ -15,14 +15,14 @@ check_file(struct inspection *in, const char *set, const struct digest *digest,
            uint64_t length)
 {
     char path[INSPECTION_PATH], whole[4096 + INSPECTION_PATH];
-    char text[DIGEST_TEXT_SIZE + 1] = "", name[100];
-    const char *hex = text + sizeof("sha-256:") - 1;
+    struct digest_text hash = digest_text(digest);
+    const char *hex = strchr(hash.text, ':') + 1;
+    char name[100];
     struct problem why = {""};
     uint64_t size = 0;
     int fd = -1;
     enum status rc;
 
-    digest_write(text, digest);
     snprintf(name, sizeof(name), CONTENT_FOLDER "/%.2s/%s", hex, hex);
     inspection_path(path, set, name);
     snprintf(whole, sizeof(whole), "%s/sets/%s", in->data, set);
@@ -40,8 +40,7 @@ check_file(struct inspection *in, const char *set, const struct digest *digest,
         if (rc == STATUS_BUSY) /* nobody reads it */
             rc = STATUS_OK;
     } else if (!rc && in->is_deep) {
-        rc = inspection_compare(in, fd, (struct slice){text, DIGEST_TEXT_SIZE},
-                                LENGTH_NONE, &why);
+        rc = inspection_compare(in, fd, slice_of(hash.text), LENGTH_NONE, &why);
         if (rc == STATUS_INVALID)
             problem_set(&why, "its bytes are not those of its name");
     }

@@ -31,6 +31,7 @@
 #include "broker/state/content_files.h"
 #include "broker/store/segments.h"
 #include "broker/store/store.h"
+#include "proto/number.h"
 
 enum names_place {
     PLACE_DATA,
@@ -252,12 +253,10 @@ static enum judgement
 judge_bytes(struct names *n, struct entry *e)
 {
     struct digest digest;
-    char text[DIGEST_TEXT_SIZE + 1];
     const char *end = e->name + strnlen(e->name, (size_t)2 * DIGEST_SIZE);
 
-    snprintf(text, sizeof(text), "sha-256:%.64s", e->name);
     if (e->is_dir || (*end && strcmp(end, VAULT_STUB) != 0) ||
-        digest_read(slice_of(text), &digest))
+        !hex_read(slice_between(e->name, end), digest.bytes, DIGEST_SIZE))
         return JUDGED_ORPHAN;
     if (!n->content.handle)
         n->n_bytes++;

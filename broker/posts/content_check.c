@@ -8,19 +8,17 @@ look_for(struct content_pin *pin, struct slice set_name,
          const struct digest *digest, struct slice loc, uint64_t entry,
          struct problem *why)
 {
-    char text[DIGEST_TEXT_SIZE];
     uint64_t length;
     enum status rc =
         pin ? contents_find(pin, digest, &length, why) : STATUS_NOT_FOUND;
 
     if (rc != STATUS_NOT_FOUND)
         return rc;
-    digest_write(text, digest);
     problem_set(
         why,
-        "the set \"%.*s\" keeps content inline, and has no bytes with the %.*s "
+        "the set \"%.*s\" keeps content inline, and has no bytes with the %s "
         "of \"%s\": post them with a change, as multipart/related",
-        SLICE_ARG(set_name), DIGEST_TEXT_SIZE, text, problem_quote(loc).text);
+        SLICE_ARG(set_name), digest_text(digest).text, problem_quote(loc).text);
     if (why)
         why->entry = entry;
     return STATUS_INVALID;

@@ -471,8 +471,7 @@ note_batch(struct registry *registry, const struct batch *b,
 
         fragment_labels(batch_slice(b, b->first + i - 1, b->first + i),
                         b->entries[i].stamp, &type, &name);
-        if (slice_starts(name, CHANNEL_TAG_SET)) {
-            slice_skip(&name, strlen(CHANNEL_TAG_SET));
+        if (slice_skip_start(&name, CHANNEL_TAG_SET)) {
             for (size_t a = 0; a < n && !set; a++)
                 if (acts[a].kind == ACT_REMOVAL && slice_is(name, acts[a].name))
                     set = log_set_owner(acts[a].set);

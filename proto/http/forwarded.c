@@ -103,8 +103,7 @@ take_element(struct slice *rest, struct element *element)
 
         slice_skip_blanks(rest);
         if (rest->size > 0 && rest->data[0] != ';' && rest->data[0] != ',') {
-            name = (struct slice){rest->data, token_size(*rest)};
-            slice_skip(rest, name.size);
+            name = token_take(rest);
             if (name.size == 0 || !slice_take_char(rest, '=') ||
                 !token_take_value(rest, value.bytes, sizeof(value.bytes),
                                   &value.size))

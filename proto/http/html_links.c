@@ -109,9 +109,8 @@ take_reference(struct slice *rest, struct buf *to)
     if (slice_starts(*rest, "&#"))
         return take_number(rest, to);
     for (size_t i = 0; i < N_ELEMENTS(named); i++)
-        if (slice_starts(*rest, named[i].name)) {
+        if (slice_skip_start(rest, named[i].name)) {
             buf_add_text(to, named[i].means);
-            skip_bytes(rest, strlen(named[i].name));
             return true;
         }
     return false;
@@ -184,23 +183,17 @@ take_tag(struct slice *rest, struct tag *tag)
 static void
 skip_declaration(struct slice *rest)
 {
-    if (slice_starts(*rest, "<!-->"))
-        skip_bytes(rest, 5);
-    else if (slice_starts(*rest, "<!--->"))
-        skip_bytes(rest, 6);
-    else if (slice_starts(*rest, "<!--")) {
+    if (slice_skip_start(rest, "<!-->") || slice_skip_start(rest, "<!--->"))
+        return;
+    if (slice_skip_start(rest, "<!--"))
         /* To behind "-->" or "--!>", whichever comes first, in one look. */
-        skip_bytes(rest, 4);
         do {
             skip_past(rest, "--");
             while (slice_take_char(rest, '-'))
                 ;
         } while (rest->size > 0 && rest->data[0] != '>' &&
                  !slice_starts(*rest, "!>"));
-        skip_past(rest, ">");
-    } else {
-        skip_past(rest, ">");
-    }
+    skip_past(rest, ">");
 }
 
 /* Past the end of an element that has no tags in it, only text. */
@@ -337,13 +330,6 @@ step_tag(struct page *page)
     return page->n_templates > 0;
 }
 
-static void
-skip_mark(struct slice *rest)
-{
-    if (slice_starts(*rest, "\xef\xbb\xbf"))
-        skip_bytes(rest, 3);
-}
-
 void
 html_read(struct slice document, html_link_fn *on_link, void *user)
 {
@@ -351,7 +337,7 @@ html_read(struct slice document, html_link_fn *on_link, void *user)
 
     buf_init(&page.rel, HTML_VALUE_MAX);
     buf_init(&page.href, HTML_VALUE_MAX);
-    skip_mark(&page.rest);
+    slice_skip_start(&page.rest, BYTE_ORDER_MARK);
     while (page.rest.size > 0 && step_tag(&page))
         ;
     buf_fini(&page.rel);
@@ -364,7 +350,7 @@ html_is_page(struct slice document)
     static const char doctype[] = "<!doctype";
     struct slice rest = document;
 
-    skip_mark(&rest);
+    slice_skip_start(&rest, BYTE_ORDER_MARK);
     for (;;) {
         skip_spaces(&rest);
         if (is_word_at(rest, "<html"))

@@ -79,9 +79,8 @@ signer_new(enum signature_method method, struct slice secret)
     signer->keyed =
         keyed_with(method, secret.data ? secret.data : "", secret.size);
     /* The key in a secret of the form "whsec_" + base64. */
-    if (slice_starts(secret, WEBHOOK_PREFIX))
-        slice_skip(&text, sizeof(WEBHOOK_PREFIX) - 1);
-    if (text.size < secret.size && BASE64_ROOM(text) <= WEBHOOK_KEY_MAX)
+    if (slice_skip_start(&text, WEBHOOK_PREFIX) &&
+        BASE64_ROOM(text) <= WEBHOOK_KEY_MAX)
         size = base64_decode(text, key);
     if (size > 0)
         signer->keyed_webhook = keyed_with(SIGNATURE_SHA256, key, (size_t)size);
@@ -176,22 +175,12 @@ signature_check(struct slice header, struct slice secret, struct slice body)
     EVP_MAC_CTX *keyed = NULL;
     enum status rc;
     size_t size;
-    bool is_hex;
 
     if (signature_method_of(name, &method))
         return STATUS_MALFORMED;
     size = methods[method].size;
-    is_hex = digits.size == size * 2;
-    for (size_t i = 0; is_hex && i < size; i++) {
-        unsigned high = hex_value(digits.data[2 * i]);
-        unsigned low = hex_value(digits.data[2 * i + 1]);
-
-        is_hex = high < 16 && low < 16;
-        given[i] = (unsigned char)(high << 4 | low);
-    }
-    if (!is_hex)
+    if (!hex_read(digits, given, size))
         return STATUS_MALFORMED;
-
     keyed = keyed_with(method, secret.data ? secret.data : "", secret.size);
     rc = keyed ? compute_mac(keyed, &body, 1, right, size) : STATUS_MEMORY;
     if (!rc && CRYPTO_memcmp(given, right, size) != 0)

@@ -85,15 +85,6 @@ take_mark(struct slice *rest, char c)
     return true;
 }
 
-static bool
-take_token(struct slice *rest, struct slice *token)
-{
-    *token = (struct slice){rest->data, token_size(*rest)};
-    if (token->size > 0)
-        slice_skip(rest, token->size);
-    return token->size > 0;
-}
-
 /* Takes a token, or a quoted-string with the text of one. False: neither is
  * there. */
 static bool
@@ -138,17 +129,18 @@ is_acceptable(enum parameter parameter, const struct value *value)
 static bool
 take_offer(struct slice *rest, struct offer *offer)
 {
-    struct slice name;
+    struct slice name = token_take(rest);
 
-    *offer = (struct offer){.is_declined = false};
-    if (!take_token(rest, &name))
+    *offer =
+        (struct offer){.is_declined = !slice_is(name, "permessage-deflate")};
+    if (name.size == 0)
         return false;
-    offer->is_declined = !slice_is(name, "permessage-deflate");
     while (take_mark(rest, ';')) {
         struct value value = {.size = 0};
         size_t i = 0;
 
-        if (!take_token(rest, &name) ||
+        name = token_take(rest);
+        if (name.size == 0 ||
             (take_mark(rest, '=') && !take_value(rest, &value)))
             return false;
         while (i < PARAMETERS && !slice_is(name, names[i]))

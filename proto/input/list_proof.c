@@ -109,23 +109,14 @@ list_proof_is_another(const struct list_proof *proof)
     return proof->is_another;
 }
 
-struct digits {
-    char text[DIGEST_TEXT_SIZE + 1];
+struct moment {
+    char text[DATETIME_SIZE + 1];
 };
 
-static struct digits
-hex_digits(const struct digest *digest)
-{
-    struct digits d = {""};
-
-    digest_write(d.text, digest);
-    return d;
-}
-
-static struct digits
+static struct moment
 time_of(int64_t us)
 {
-    struct digits d = {"none"};
+    struct moment d = {"none"};
 
     if (us != DATETIME_NONE) {
         datetime_write(d.text, us);
@@ -156,10 +147,8 @@ fail_value(const struct list_proof *p, const char *name, struct slice value)
 static struct slice
 take_value(struct slice *line, const char *start)
 {
-    if (!slice_starts(*line, start))
-        return (struct slice){NULL, 0};
-    slice_skip(line, strlen(start));
-    return slice_take(line, '"');
+    return slice_skip_start(line, start) ? slice_take(line, '"')
+                                         : (struct slice){NULL, 0};
 }
 
 static enum status
@@ -189,7 +178,7 @@ static bool
 is_digest(struct slice value, struct digest *digest)
 {
     return !digest_read(value, digest) &&
-           slice_is(value, hex_digits(digest).text);
+           slice_is(value, digest_text(digest).text);
 }
 
 static enum status
@@ -375,8 +364,8 @@ check_expected(const struct list_proof *p)
                    "it is of another history: %s has other entries up to "
                    "%" PRIu64 ": its digest of that is %s, here it is %s",
                    p->expected_by, p->expected_seq,
-                   hex_digits(&p->expected).text,
-                   hex_digits(&chain->digest).text);
+                   digest_text(&p->expected).text,
+                   digest_text(&chain->digest).text);
 }
 
 /* Sets the digest that the entries continue. */
@@ -404,7 +393,8 @@ check_digest(struct list_proof *p)
     if (after > 0 && !digest_is_equal(&start, &head->before))
         return problem(p->why, STATUS_MALFORMED,
                        "the td:digest of its link prev: expected %s, found %s",
-                       hex_digits(&start).text, hex_digits(&head->before).text);
+                       digest_text(&start).text,
+                       digest_text(&head->before).text);
     if (!chain->epoch[0]) {
         memcpy(chain->epoch, head->covers.epoch, sizeof(chain->epoch));
         chain->after = chain->last = after;
@@ -584,8 +574,8 @@ check_end(struct list_proof *p)
                        " was altered: expected td:digest %s, the entries make "
                        "%s",
                        covers->after + 1, covers->last,
-                       hex_digits(&covers->digest).text,
-                       hex_digits(&chain->digest).text);
+                       digest_text(&covers->digest).text,
+                       digest_text(&chain->digest).text);
     if (covers->until_us == DATETIME_NONE)
         return STATUS_OK;
     if (covers->last == covers->after)

@@ -1097,8 +1097,8 @@ drop_words(struct list_reader *r, struct change *change)
     if (!words || (r->head.has_capability && !is_of_resources(r)))
         return;
     list_reader_mend(r, LIST_ATTRIBUTE, slice_of(words));
-    change->title = change->summary = change->author = change->data =
-        change->traceparent = (struct slice){NULL, 0};
+    memset(change->words, 0, sizeof(change->words));
+    change->traceparent = (struct slice){NULL, 0};
 }
 
 enum status

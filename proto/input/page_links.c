@@ -3,6 +3,7 @@
 #include "proto/http/html_links.h"
 #include "proto/http/link_header.h"
 #include "proto/input/document_read.h"
+#include "proto/utf8.h"
 
 struct pagelinks {
     pagelink_fn *on_link;
@@ -113,8 +114,7 @@ kind_of(struct slice document, struct slice type)
     bool is_unnamed =
         name.size == 0 || slice_is_word(name, "application/octet-stream");
 
-    if (slice_starts(text, "\xef\xbb\xbf"))
-        slice_skip(&text, 3);
+    slice_skip_start(&text, BYTE_ORDER_MARK);
     text = slice_without_spaces(text);
     if (!is_html && !is_unnamed && !ends_with(name, "/xml") &&
         !ends_with(name, "+xml"))

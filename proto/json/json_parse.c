@@ -199,11 +199,8 @@ take_escape(struct json_parse *json, struct slice *rest)
     }
     if (c < 0xd800 || c > 0xdfff)
         return c;
-    if (c < 0xdc00 && slice_starts(*rest, "\\u")) {
-        slice_skip(rest, 2);
-        if (!take_hex(rest, &low))
-            low = 0;
-    }
+    if (c < 0xdc00 && slice_skip_start(rest, "\\u") && !take_hex(rest, &low))
+        low = 0;
     if (low < 0xdc00 || low > 0xdfff)
         json->rc = problem(json->why, STATUS_INVALID,
                            "half of a surrogate pair in a string");

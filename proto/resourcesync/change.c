@@ -178,49 +178,38 @@ check_deleted(const struct change *change, struct problem *why)
                  : STATUS_OK;
 }
 
+const struct change_word change_word_rows[CHANGE_WORDS] = {
+    [WORD_TITLE] = {"title", CHANGE_TITLE_MAX},
+    [WORD_SUMMARY] = {"summary", CHANGE_SUMMARY_MAX},
+    [WORD_AUTHOR] = {"author", CHANGE_AUTHOR_MAX},
+    [WORD_DATA] = {"data", CHANGE_DATA_MAX},
+};
+
 const char *
 change_words(const struct change *change)
 {
-    return change->title.size > 0         ? "title"
-           : change->summary.size > 0     ? "summary"
-           : change->author.size > 0      ? "author"
-           : change->data.size > 0        ? "data"
-           : change->traceparent.size > 0 ? "traceparent"
-                                          : NULL;
+    for (size_t i = 0; i < CHANGE_WORDS; i++)
+        if (change->words[i].size > 0)
+            return change_word_rows[i].name;
+    return change->traceparent.size > 0 ? "traceparent" : NULL;
 }
 
 enum status
-change_check_words(const char *name, struct slice words, size_t max,
-                   struct problem *why)
+change_check_words(size_t word, struct slice words, struct problem *why)
 {
-    if (words.size > max)
+    const struct change_word *row = &change_word_rows[word];
+
+    if (words.size > row->max)
         return problem(why, STATUS_INVALID, "%s: %zu bytes, more than %zu",
-                       name, words.size, max);
+                       row->name, words.size, row->max);
     if (!utf8_is_xml_text(words))
         return problem_prefix(why,
                               problem_quoting(why, STATUS_INVALID,
                                               "not UTF-8, or a character that "
                                               "XML cannot carry",
                                               words),
-                              "%s: ", name);
+                              "%s: ", row->name);
     return STATUS_OK;
-}
-
-static enum status
-check_words(const struct change *change, struct problem *why)
-{
-    enum status rc =
-        change_check_words("title", change->title, CHANGE_TITLE_MAX, why);
-
-    if (!rc)
-        rc = change_check_words("summary", change->summary, CHANGE_SUMMARY_MAX,
-                                why);
-    if (!rc)
-        rc = change_check_words("author", change->author, CHANGE_AUTHOR_MAX,
-                                why);
-    if (!rc)
-        rc = change_check_words("data", change->data, CHANGE_DATA_MAX, why);
-    return rc;
 }
 
 enum status
@@ -239,8 +228,8 @@ change_check(const struct change *change, struct problem *why)
         rc = check_deleted(change, why);
     if (!rc && change->tags.size > 0)
         rc = check_tags(change->tags, why);
-    if (!rc)
-        rc = check_words(change, why);
+    for (size_t i = 0; !rc && i < CHANGE_WORDS; i++)
+        rc = change_check_words(i, change->words[i], why);
     if (rc)
         return rc;
 

@@ -31,6 +31,20 @@
 #define CHANGE_DATA_MAX       65536
 #define CHANGE_DATA_DEPTH_MAX 12
 
+/* These words, in the order in which a fragment has them. */
+enum {
+    WORD_TITLE,
+    WORD_SUMMARY,
+    WORD_AUTHOR,
+    WORD_DATA, /* compact JSON (data_read.h) */
+    CHANGE_WORDS
+};
+
+extern const struct change_word {
+    const char *name;
+    size_t max; /* bytes */
+} change_word_rows[CHANGE_WORDS];
+
 /* An attribute of a namespace that is neither ours nor ResourceSync's. */
 struct attribute {
     struct slice ns;
@@ -83,9 +97,14 @@ struct change {
     size_t n_attributes;
     const struct link *links;
     size_t n_links;
-    struct slice title, summary, author; /* td:title ...: of the event, not of
-                                            the resource */
-    struct slice data; /* td:data, likewise: compact JSON (data_read.h) */
+
+    union { /* td:title ...: of the event, not of the resource */
+
+        struct {
+            struct slice title, summary, author, data;
+        };
+        struct slice words[CHANGE_WORDS];
+    };
     struct slice traceparent; /* td:traceparent, likewise; as it was given: it
                                  counts if it is valid (traceparent.h) */
 };
@@ -115,10 +134,10 @@ MUST_CHECK enum status change_check(const struct change *change,
  * summary, author, data or traceparent. NULL: it has none of them. */
 const char *change_words(const struct change *change);
 
-/* Checks words of an event: their size, and that XML can carry them. `name`:
- * the member's. STATUS_INVALID */
-MUST_CHECK enum status change_check_words(const char *name, struct slice words,
-                                          size_t max, struct problem *why);
+/* Checks a word of an event: its size, and that XML can carry it.
+ * STATUS_INVALID */
+MUST_CHECK enum status change_check_words(size_t word, struct slice words,
+                                          struct problem *why);
 
 /* Checks the relation and the target of a link alone (R-010, R-011). `what`
  * names the link in the problem. STATUS_INVALID */

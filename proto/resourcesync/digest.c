@@ -76,6 +76,15 @@ digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d)
     hex_write(to + sizeof(DIGEST_PREFIX) - 1, d->bytes, DIGEST_SIZE);
 }
 
+struct digest_text
+digest_text(const struct digest *d)
+{
+    struct digest_text text = {""};
+
+    digest_write(text.text, d);
+    return text;
+}
+
 /* Not 0 if a byte is no hexadecimal digit. Bytes below 128 plus 128 - c have
  * their high bit set exactly if they are c or more. */
 static inline uint64_t
@@ -94,19 +103,11 @@ is_no_hex(uint64_t v)
 enum status
 digest_read(struct slice text, struct digest *d)
 {
-    const char *p = text.data + sizeof(DIGEST_PREFIX) - 1;
     struct digest result;
 
-    if (text.size != DIGEST_TEXT_SIZE || !slice_starts(text, DIGEST_PREFIX))
+    if (!slice_skip_start(&text, DIGEST_PREFIX) ||
+        !hex_read(text, result.bytes, DIGEST_SIZE))
         return STATUS_INVALID;
-    for (size_t i = 0; i < DIGEST_SIZE; i++, p += 2) {
-        unsigned high = hex_value(p[0]);
-        unsigned low = hex_value(p[1]);
-
-        if (high > 15 || low > 15)
-            return STATUS_INVALID;
-        result.bytes[i] = (uint8_t)(high << 4 | low);
-    }
     *d = result;
     return STATUS_OK;
 }

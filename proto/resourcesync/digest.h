@@ -32,6 +32,13 @@ void digest_add(struct digest *d, struct slice fragment);
 /* "sha-256:" and 64 lower-case hexadecimal digits. */
 #define DIGEST_TEXT_SIZE 72
 void digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d);
+
+/* The same as a text, terminated. */
+struct digest_text {
+    char text[DIGEST_TEXT_SIZE + 1];
+};
+struct digest_text digest_text(const struct digest *d);
+
 MUST_CHECK enum status digest_read(struct slice text, struct digest *d);
 
 /* Of the empty text, for problems. */

@@ -141,10 +141,7 @@ add_time(struct buf *to, const char *start, int64_t us)
 static void
 add_digest(struct buf *to, const char *start, const struct digest *digest)
 {
-    char text[DIGEST_TEXT_SIZE];
-
-    digest_write(text, digest);
-    add_attribute(to, start, (struct slice){text, sizeof(text)});
+    add_attribute(to, start, slice_of(digest_text(digest).text));
 }
 
 static void

@@ -282,16 +282,16 @@ set_text(struct entry *entry, struct slice value, struct slice *to,
 }
 
 static enum status
-set_words(struct entry *entry, const char *name, struct slice value, size_t max,
-          struct slice *to, struct problem *why)
+set_words(struct entry *entry, size_t word, struct slice value,
+          struct problem *why)
 {
     enum status rc;
 
     value = slice_without_spaces(value);
     if (value.size == 0)
         return STATUS_OK;
-    rc = change_check_words(name, value, max, why);
-    return rc ? rc : set_text(entry, value, to, why);
+    rc = change_check_words(word, value, why);
+    return rc ? rc : set_text(entry, value, &entry->change.words[word], why);
 }
 
 enum status
@@ -373,21 +373,17 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     case M_TAGS:
         return set_tags(entry, value, why);
     case M_TITLE:
-        return set_words(entry, name, value, CHANGE_TITLE_MAX, &change->title,
-                         why);
+        return set_words(entry, WORD_TITLE, value, why);
     case M_SUMMARY:
-        return set_words(entry, name, value, CHANGE_SUMMARY_MAX,
-                         &change->summary, why);
+        return set_words(entry, WORD_SUMMARY, value, why);
     case M_AUTHOR:
-        return set_words(entry, name, value, CHANGE_AUTHOR_MAX, &change->author,
-                         why);
+        return set_words(entry, WORD_AUTHOR, value, why);
     case M_TRACEPARENT: /* one of another form is none */
         return set_text(entry,
                         value.size <= TRACEPARENT_SIZE ? value : SLICE("-"),
                         &change->traceparent, why);
     case M_DATA:
-        return set_words(entry, name, value, CHANGE_DATA_MAX, &change->data,
-                         why);
+        return set_words(entry, WORD_DATA, value, why);
     default:
         return STATUS_INVALID;
     }

@@ -90,13 +90,14 @@ add_attributes(struct buf *out, const struct attribute *attributes, size_t n)
     }
 }
 
-static void
-add_length(struct buf *out, uint64_t length)
+/* Adds `start`, ` NAME="`, a number and a quote. */
+static inline void
+add_number(struct buf *out, struct slice start, uint64_t number, uint64_t none)
 {
-    if (length == LENGTH_NONE)
+    if (number == none)
         return;
-    BUF_ADD(out, " length=\"");
-    buf_add_number(out, length);
+    buf_add_slice(out, start);
+    buf_add_number(out, number);
     BUF_ADD(out, "\"");
 }
 
@@ -134,11 +135,9 @@ add_hash(struct buf *out, struct slice hash)
 static void
 add_link(struct buf *out, const struct link *link)
 {
-    BUF_ADD(out, "<rs:ln rel=\"");
-    xml_escape(out, link->rel);
-    BUF_ADD(out, "\" href=\"");
-    xml_escape(out, link->href);
-    BUF_ADD(out, "\"");
+    BUF_ADD(out, "<rs:ln");
+    ADD_ATTRIBUTE(out, "rel", link->rel);
+    ADD_ATTRIBUTE(out, "href", link->href);
     if (link->modified_us != DATETIME_NONE) {
         char text[DATETIME_SIZE];
 
@@ -146,13 +145,9 @@ add_link(struct buf *out, const struct link *link)
         buf_add(out, text, datetime_write_short(text, link->modified_us));
         BUF_ADD(out, "\"");
     }
-    if (link->pri > 0) {
-        BUF_ADD(out, " pri=\"");
-        buf_add_number(out, link->pri);
-        BUF_ADD(out, "\"");
-    }
+    add_number(out, SLICE(" pri=\""), link->pri, 0);
     add_hash(out, link->hash);
-    add_length(out, link->length);
+    add_number(out, SLICE(" length=\""), link->length, LENGTH_NONE);
     ADD_ATTRIBUTE(out, "type", link->type);
     ADD_ATTRIBUTE(out, "encoding", link->encoding);
     if (link->n_attributes > 0)
@@ -203,7 +198,7 @@ fragment_write(struct buf *out, const struct change *change, struct fragment *f,
         fragment_add_traceparent(out, change->traceparent);
     ADD_ATTRIBUTE(out, "capability", change->capability);
     add_hash(out, change->hash);
-    add_length(out, change->length);
+    add_number(out, SLICE(" length=\""), change->length, LENGTH_NONE);
     ADD_ATTRIBUTE(out, "type", change->type);
     ADD_ATTRIBUTE(out, "encoding", change->encoding);
     ADD_ATTRIBUTE(out, "td:tags", change->tags);
@@ -263,17 +258,6 @@ fragment_stamp(char *to, const char *bytes, const struct fragment *f,
     return (size_t)(p - to);
 }
 
-static bool
-skip_literal(struct slice *text, const char *literal, size_t size)
-{
-    if (text->size < size || memcmp(text->data, literal, size))
-        return false;
-    slice_skip(text, size);
-    return true;
-}
-
-#define SKIP(text, literal) skip_literal((text), (literal), SIZE(literal))
-
 /* Takes what stands before the next quote, and the quote; false: there is none.
  */
 static bool
@@ -310,7 +294,7 @@ fragment_view(struct slice text, struct fragment_view *view)
         memcmp(end - SIZE(CLOSE), CLOSE, SIZE(CLOSE)))
         return STATUS_MALFORMED;
     rest.size -= SIZE(CLOSE);
-    if (!SKIP(&rest, OPEN))
+    if (!slice_skip_start(&rest, OPEN))
         return STATUS_MALFORMED;
 
     /* "<" stands in a value as a reference, so the next one ends the loc. */
@@ -319,10 +303,10 @@ fragment_view(struct slice text, struct fragment_view *view)
         return STATUS_MALFORMED;
     view->loc = slice_between(rest.data, p);
     slice_skip(&rest, view->loc.size);
-    if (!SKIP(&rest, LOC_END))
+    if (!slice_skip_start(&rest, LOC_END))
         return STATUS_MALFORMED;
 
-    while (!SKIP(&rest, MD_OPEN)) {
+    while (!slice_skip_start(&rest, MD_OPEN)) {
         p = rest.size > 0 ? memchr(rest.data + 1, '<', rest.size - 1) : NULL;
         if (!p)
             return STATUS_MALFORMED;
@@ -332,11 +316,11 @@ fragment_view(struct slice text, struct fragment_view *view)
         return STATUS_MALFORMED;
 
     view->stamp = (uint32_t)(rest.data - text.data);
-    if (!SKIP(&rest, STAMP_TIME) || rest.size < DATETIME_SIZE ||
+    if (!slice_skip_start(&rest, STAMP_TIME) || rest.size < DATETIME_SIZE ||
         datetime_read((struct slice){rest.data, DATETIME_SIZE}, &view->us))
         return STATUS_MALFORMED;
     slice_skip(&rest, DATETIME_SIZE);
-    if (!SKIP(&rest, STAMP_SEQ) || !take_quoted(&rest, &value) ||
+    if (!slice_skip_start(&rest, STAMP_SEQ) || !take_quoted(&rest, &value) ||
         !number_read(value, &view->seq))
         return STATUS_MALFORMED;
     return STATUS_OK;
@@ -460,8 +444,8 @@ read_foreign(struct element *e, struct slice name, struct slice value)
 static enum status
 read_attribute(struct element *e, struct slice name, struct slice value)
 {
-    bool is_ours = slice_starts(name, "td:");
-    struct slice plain = slice_from(name, 3 * is_ours);
+    struct slice plain = name;
+    bool is_ours = slice_skip_start(&plain, "td:");
     enum entry_member member = entry_member_of(plain);
     uint64_t known = e->link ? is_ours ? 0 : ENTRY_LINK_MEMBERS
                      : is_ours
@@ -504,31 +488,31 @@ read_element(struct entry *entry, struct link *link, struct slice *rest)
 
     while (!rc && next_attribute(rest, &name, &value))
         rc = read_attribute(&e, name, value);
-    if (!rc && !SKIP(rest, "/>"))
+    if (!rc && !slice_skip_start(rest, "/>"))
         rc = STATUS_MALFORMED;
     return rc;
 }
 
 /* Takes the text of an element, if it comes next. */
-static bool
-take_text(struct slice *rest, struct slice open, struct slice close,
+static inline bool
+take_text(struct slice *rest, const char *open, const char *close,
           struct slice *text)
 {
     *text = (struct slice){NULL, 0};
-    if (!skip_literal(rest, open.data, open.size))
+    if (!slice_skip_start(rest, open))
         return true;
     *text = slice_take(rest, '<');
-    return skip_literal(rest, close.data, close.size);
+    return slice_skip_start(rest, close);
 }
 
 #define TAKE_TEXT(rest, name, text) \
-    take_text((rest), SLICE("<" name ">"), SLICE("/" name ">"), (text))
+    take_text((rest), "<" name ">", "/" name ">", (text))
 
 /* True if that is the end tag of an element of our namespace. */
 static bool
 is_end_of(struct slice tag, struct slice name)
 {
-    return slice_starts(tag, "/td:") && slice_equal(slice_from(tag, 4), name);
+    return slice_skip_start(&tag, "/td:") && slice_equal(tag, name);
 }
 
 /* Reads the words of the event that come next. What else is of our namespace is
@@ -536,35 +520,31 @@ is_end_of(struct slice tag, struct slice name)
 static enum status
 read_words(struct entry *entry, struct slice *rest)
 {
-    struct change *change = &entry->change;
-    struct slice *const words[] = {&change->title, &change->summary,
-                                   &change->author, &change->data};
-    static const char *const names[] = {"title", "summary", "author", "data"};
+    struct slice *words = entry->change.words;
     size_t next = 0;
     enum status rc = STATUS_OK;
 
-    while (!rc && SKIP(rest, "<td:")) {
+    while (!rc && slice_skip_start(rest, "<td:")) {
         struct slice tag = slice_take(rest, '>'), start = tag, text, end;
         struct slice name = slice_take_until(&start, " /");
         size_t i = 0;
 
-        while (i < N_ELEMENTS(names) && !slice_is(tag, names[i]))
+        while (i < CHANGE_WORDS && !slice_is(tag, change_word_rows[i].name))
             i++;
-        if (i == N_ELEMENTS(names) && slice_ends(tag, "/"))
+        if (i == CHANGE_WORDS && slice_ends(tag, "/"))
             continue;
         do {
             text = slice_take(rest, '<');
             end = slice_take(rest, '>');
-        } while (i == N_ELEMENTS(names) && rest->size > 0 &&
-                 !is_end_of(end, name));
+        } while (i == CHANGE_WORDS && rest->size > 0 && !is_end_of(end, name));
         if (!is_end_of(end, name) || i < next)
             return STATUS_MALFORMED;
-        if (i == N_ELEMENTS(names))
+        if (i == CHANGE_WORDS)
             continue;
         /* Compact JSON has no control characters. */
-        rc = words[i] == &change->data && slice_find(text, "&#")
+        rc = i == WORD_DATA && slice_find(text, "&#")
                  ? STATUS_MALFORMED
-                 : unescape_text(entry, text, words[i]);
+                 : unescape_text(entry, text, &words[i]);
         next = i + 1;
     }
     return rc;
@@ -580,7 +560,7 @@ fragment_read(struct entry *entry, struct slice fragment)
 
     entry_clear(entry);
     entry->is_of_message = entry->is_lent = true;
-    if (!SKIP(&rest, "<url>") || !TAKE_TEXT(&rest, "loc", &loc) ||
+    if (!slice_skip_start(&rest, "<url>") || !TAKE_TEXT(&rest, "loc", &loc) ||
         !TAKE_TEXT(&rest, "lastmod", &lastmod) ||
         !TAKE_TEXT(&rest, "changefreq", &change->changefreq) ||
         !TAKE_TEXT(&rest, "priority", &change->priority))
@@ -588,7 +568,7 @@ fragment_read(struct entry *entry, struct slice fragment)
     rc = unescape_text(entry, loc, &change->loc);
     if (!rc)
         rc = read_words(entry, &rest);
-    if (!rc && !SKIP(&rest, "<rs:md"))
+    if (!rc && !slice_skip_start(&rest, "<rs:md"))
         rc = STATUS_MALFORMED;
     if (!rc && lastmod.size > 0)
         rc = entry_lastmod(lastmod, change, NULL);
@@ -596,7 +576,7 @@ fragment_read(struct entry *entry, struct slice fragment)
         rc = read_element(entry, NULL, &rest);
     if (!rc)
         rc = read_words(entry, &rest);
-    while (!rc && SKIP(&rest, "<rs:ln")) {
+    while (!rc && slice_skip_start(&rest, "<rs:ln")) {
         rc = entry_link(entry, &link, NULL);
         if (!rc)
             rc = read_element(entry, link, &rest);
@@ -648,8 +628,8 @@ fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
     while (next_attribute(&rest, &name, &value))
         if (slice_is(name, "hash"))
             *hash = value;
-        else if (slice_is(name, "length") && !number_read(value, length))
-            *length = LENGTH_NONE;
+        else if (slice_is(name, "length"))
+            (void)number_read(value, length);
 }
 
 #define LINK_OF(rel) SLICE("<rs:ln rel=\"" rel "\"")
@@ -722,9 +702,9 @@ fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
     take_quoted(&rest, &value);
     buf_add(to, fragment.data, stamp - SIZE(" change=\"created\""));
     buf_add_slice(to, slice_between(seq, rest.data));
-    if (SKIP(&rest, STAMP_SOURCE))
+    if (slice_skip_start(&rest, STAMP_SOURCE))
         take_quoted(&rest, &value);
-    if (SKIP(&rest, TRACEPARENT))
+    if (slice_skip_start(&rest, TRACEPARENT))
         take_quoted(&rest, &value);
     elements = memchr(rest.data, '<', rest.size);
     if (!elements)
@@ -762,7 +742,6 @@ fragment_in_manifest(struct buf *to, struct slice entry,
 {
     uint32_t at = attributes_at(entry);
     struct slice rest = slice_from(entry, at), name, value, hash;
-    char text[DIGEST_TEXT_SIZE];
     uint64_t length;
 
     fragment_bytes(entry, at, &hash, &length);
@@ -770,12 +749,10 @@ fragment_in_manifest(struct buf *to, struct slice entry,
         ;
     buf_add(to, entry.data, (size_t)(rest.data - entry.data));
     if (member) {
-        if (hash.size == 0) {
-            digest_write(text, member->digest);
-            add_hash(to, (struct slice){text, sizeof(text)});
-        }
+        if (hash.size == 0)
+            add_hash(to, slice_of(digest_text(member->digest).text));
         if (length == LENGTH_NONE)
-            add_length(to, member->length);
+            add_number(to, SLICE(" length=\""), member->length, LENGTH_NONE);
         ADD_ATTRIBUTE(to, "path", member->path);
     }
     buf_add_slice(to, slice_take(&rest, '>'));
@@ -800,11 +777,9 @@ skip_same(struct slice *a, struct slice *b)
 static bool
 skip_midnight(struct slice *moment, const struct slice *date)
 {
-    if (!slice_starts(*moment, "T00:00:00Z</lastmod>") ||
-        !slice_starts(*date, "</lastmod>"))
-        return false;
-    slice_skip(moment, SIZE("T00:00:00Z"));
-    return true;
+    return slice_starts(*moment, "T00:00:00Z</lastmod>") &&
+           slice_starts(*date, "</lastmod>") &&
+           slice_skip_start(moment, "T00:00:00Z");
 }
 
 /* Where the kind begins that stands in front of the hole. */
@@ -824,7 +799,7 @@ fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
         skip_same(&head, &entry);
     return head.size == 0 &&
            /* without the quote in front */
-           skip_literal(&entry, &STAMP_SEQ[1], SIZE(STAMP_SEQ) - 1) &&
+           slice_skip_start(&entry, &STAMP_SEQ[1]) &&
            take_quoted(&entry, &seq) && slice_equal(rest, entry);
 }
 

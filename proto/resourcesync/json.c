@@ -180,12 +180,12 @@ add_hash(struct buf *to, struct slice hash)
 }
 
 static void
-add_length(struct buf *to, uint64_t length)
+add_number(struct buf *to, const char *begin, uint64_t number, uint64_t none)
 {
-    if (length == LENGTH_NONE)
+    if (number == none)
         return;
-    BUF_ADD(to, ",\"length\":");
-    buf_add_number(to, length);
+    buf_add_text(to, begin);
+    buf_add_number(to, number);
 }
 
 static void
@@ -217,7 +217,7 @@ add_resource(struct buf *to, const struct change *change)
                  (struct slice){text, change_write_lastmod(text, change)});
     }
     add_hash(to, change->hash);
-    add_length(to, change->length);
+    add_number(to, ",\"length\":", change->length, LENGTH_NONE);
     add_text(to, ",\"type\":", change->type);
     add_text(to, ",\"encoding\":", change->encoding);
     add_text(to, ",\"changefreq\":", change->changefreq);
@@ -234,13 +234,10 @@ add_resource(struct buf *to, const struct change *change)
         add_text(to,
                  i == 0 ? ",\"links\":[{\"rel\":" : ",{\"rel\":", link->rel);
         add_text(to, ",\"href\":", link->href);
-        if (link->pri > 0) {
-            BUF_ADD(to, ",\"pri\":");
-            buf_add_number(to, link->pri);
-        }
+        add_number(to, ",\"pri\":", link->pri, 0);
         add_time_short(to, ",\"modified\":", link->modified_us);
         add_hash(to, link->hash);
-        add_length(to, link->length);
+        add_number(to, ",\"length\":", link->length, LENGTH_NONE);
         add_text(to, ",\"type\":", link->type);
         add_text(to, ",\"encoding\":", link->encoding);
         add_attributes(to, link->attributes, link->n_attributes);
@@ -268,10 +265,7 @@ json_change(struct buf *to, const struct change *change)
     }
     if (traceparent_is_valid(change->traceparent))
         add_text(to, ",\"traceparent\":", change->traceparent);
-    if (change->seq > 0) {
-        BUF_ADD(to, ",\"seq\":");
-        buf_add_number(to, change->seq);
-    }
+    add_number(to, ",\"seq\":", change->seq, 0);
     BUF_ADD(to, "}");
 }
 
@@ -287,22 +281,18 @@ void
 json_message_begin(struct buf *to, const struct coverage *coverage,
                    struct slice next)
 {
-    char digest[DIGEST_TEXT_SIZE];
     char seconds[SECONDS_SIZE_MAX];
 
     BUF_ADD(to, "{\"set\":");
     json_text(to, slice_of(coverage->set));
     add_text(to, ",\"epoch\":", slice_of(coverage->epoch));
-    BUF_ADD(to, ",\"after\":");
-    buf_add_number(to, coverage->after);
-    BUF_ADD(to, ",\"last\":");
-    buf_add_number(to, coverage->last);
+    add_number(to, ",\"after\":", coverage->after, LENGTH_NONE);
+    add_number(to, ",\"last\":", coverage->last, LENGTH_NONE);
     add_time(to, ",\"from\":", coverage->from_us);
     add_time(to, ",\"until\":", coverage->until_us);
-    if (coverage->has_digest) {
-        digest_write(digest, &coverage->digest);
-        add_text(to, ",\"digest\":", (struct slice){digest, sizeof(digest)});
-    }
+    if (coverage->has_digest)
+        add_text(to,
+                 ",\"digest\":", slice_of(digest_text(&coverage->digest).text));
     add_time(to, ",\"now\":", coverage->now_us);
     if (coverage->heartbeat_us > 0) {
         BUF_ADD(to, ",\"heartbeat\":");
@@ -329,7 +319,7 @@ json_message_begin(struct buf *to, const struct coverage *coverage,
 
 /* A fragment that is read, and where the next byte of JSON goes. */
 struct conversion {
-    const char *p, *end;
+    struct slice rest;
     char *to;
 };
 
@@ -347,42 +337,32 @@ enum value {
 
 /* Reading */
 
-#define SIZE(literal)    (sizeof(literal) - 1)
-#define SKIP(c, literal) skip((c), literal, SIZE(literal))
-
-static inline bool
-skip(struct conversion *c, const char *literal, size_t size)
-{
-    if ((size_t)(c->end - c->p) < size || memcmp(c->p, literal, size))
-        return false;
-    c->p += size;
-    return true;
-}
-
 /* Takes what stands before the next `stop`, one byte at least, and moves behind
  * that. */
 static inline bool
 take_until(struct conversion *c, char stop, struct slice *value)
 {
-    const char *found = memchr(c->p, stop, (size_t)(c->end - c->p));
+    const char *found = memchr(c->rest.data, stop, c->rest.size);
 
     if (!found)
         return false;
-    *value = slice_between(c->p, found);
-    c->p = found + 1;
+    *value = slice_between(c->rest.data, found);
+    slice_skip(&c->rest, value->size + 1);
     return value->size > 0;
 }
 
 /* Takes the value of an attribute, if it comes next. */
-#define ATTRIBUTE(c, name, value)        \
-    (*(value) = (struct slice){NULL, 0}, \
-     !SKIP(c, " " name "=\"") || take_until((c), '"', (value)))
+#define ATTRIBUTE(c, name, value)                     \
+    (*(value) = (struct slice){NULL, 0},              \
+     !slice_skip_start(&(c)->rest, " " name "=\"") || \
+         take_until((c), '"', (value)))
 
 /* Takes the text of an element, if it comes next. */
-#define ELEMENT(c, name, text)          \
-    (*(text) = (struct slice){NULL, 0}, \
-     !SKIP(c, "<" name ">") ||          \
-         (take_until((c), '<', (text)) && SKIP(c, "/" name ">")))
+#define ELEMENT(c, name, text)                      \
+    (*(text) = (struct slice){NULL, 0},             \
+     !slice_skip_start(&(c)->rest, "<" name ">") || \
+         (take_until((c), '<', (text)) &&           \
+          slice_skip_start(&(c)->rest, "/" name ">")))
 
 static inline bool
 is_moment(struct slice text)
@@ -403,6 +383,8 @@ is_number(struct slice text)
 }
 
 /* Writing */
+
+#define SIZE(literal) (sizeof(literal) - 1)
 
 #define PUT(c, literal)                          \
     do {                                         \
@@ -573,7 +555,7 @@ put_common(struct conversion *c, const struct common *common)
 static bool
 convert_links(struct conversion *c)
 {
-    if (!SKIP(c, "<rs:ln"))
+    if (!slice_skip_start(&c->rest, "<rs:ln"))
         return true;
     PUT(c, ",\"links\":[");
     do {
@@ -583,7 +565,8 @@ convert_links(struct conversion *c)
         if (!ATTRIBUTE(c, "rel", &rel) || !ATTRIBUTE(c, "href", &href) ||
             !ATTRIBUTE(c, "modified", &modified) ||
             !ATTRIBUTE(c, "pri", &pri) || !take_common(c, &common) ||
-            !SKIP(c, "/>") || rel.size == 0 || href.size == 0)
+            !slice_skip_start(&c->rest, "/>") || rel.size == 0 ||
+            href.size == 0)
             return false;
         PUT(c, "{\"rel\":\"");
         if (!put_text(c, rel))
@@ -597,7 +580,7 @@ convert_links(struct conversion *c)
             !put_common(c, &common))
             return false;
         PUT(c, "},");
-    } while (SKIP(c, "<rs:ln"));
+    } while (slice_skip_start(&c->rest, "<rs:ln"));
     c->to[-1] = ']';
     return true;
 }
@@ -625,19 +608,20 @@ convert(struct conversion *c)
     struct common common;
     enum change_kind which;
 
-    if (!SKIP(c, "<url>") || !ELEMENT(c, "loc", &loc) ||
+    if (!slice_skip_start(&c->rest, "<url>") || !ELEMENT(c, "loc", &loc) ||
         !ELEMENT(c, "lastmod", &lastmod) ||
         !ELEMENT(c, "changefreq", &changefreq) ||
-        !ELEMENT(c, "priority", &priority) || !SKIP(c, "<rs:md") ||
+        !ELEMENT(c, "priority", &priority) ||
+        !slice_skip_start(&c->rest, "<rs:md") ||
         !ATTRIBUTE(c, "change", &kind) ||
         !ATTRIBUTE(c, "datetime", &datetime) || !ATTRIBUTE(c, "td:seq", &seq) ||
         !ATTRIBUTE(c, "td:datetime", &source) ||
         !ATTRIBUTE(c, "td:traceparent", &traceparent) ||
         !take_common(c, &common) || !ATTRIBUTE(c, "td:tags", &tags) ||
-        !SKIP(c, "/>") || loc.size == 0 || change_kind_of(kind, &which) ||
-        datetime.size != DATETIME_SIZE || datetime.data[19] != '.' ||
-        datetime.data[DATETIME_SIZE - 1] != 'Z' || !is_number(seq) ||
-        *seq.data == '0')
+        !slice_skip_start(&c->rest, "/>") || loc.size == 0 ||
+        change_kind_of(kind, &which) || datetime.size != DATETIME_SIZE ||
+        datetime.data[19] != '.' || datetime.data[DATETIME_SIZE - 1] != 'Z' ||
+        !is_number(seq) || *seq.data == '0')
         return false;
     PUT(c, "{\"loc\":\"");
     if (!put_text(c, loc))
@@ -654,7 +638,7 @@ convert(struct conversion *c)
         !MEMBER(c, "tags", tags, VALUE_TAGS) || !convert_links(c) ||
         !convert_words(c) ||
         !MEMBER(c, "traceparent", traceparent, VALUE_WORD) ||
-        !SKIP(c, "</url>\n") || c->p != c->end)
+        !slice_skip_start(&c->rest, "</url>\n") || c->rest.size > 0)
         return false;
     PUT(c, ",\"seq\":");
     put(c, seq);
@@ -667,8 +651,7 @@ json_fragment(struct buf *to, struct slice fragment)
 {
     char *room = buf_room(to, JSON_SIZE_MAX(fragment.size));
     struct conversion c = {
-        .p = fragment.data,
-        .end = fragment.data + fragment.size,
+        .rest = fragment,
         .to = room,
     };
 

@@ -38,19 +38,12 @@ namespace_is_draft(struct slice ns)
         "www.openarchives.org/rs", "openarchives.org/rs",
         "www.resourcesync.org", "resourcesync.org"};
 
-    if (slice_starts(ns, "http://"))
-        slice_skip(&ns, sizeof("http://") - 1);
-    else if (slice_starts(ns, "https://"))
-        slice_skip(&ns, sizeof("https://") - 1);
-    for (size_t i = 0; i < N_ELEMENTS(drafts); i++) {
-        struct slice rest = ns;
-
-        if (!slice_starts(ns, drafts[i]))
-            continue;
-        slice_skip(&rest, strlen(drafts[i]));
-        return (rest.size == 0 || rest.data[0] == '/') &&
-               !slice_starts(rest, "/terms");
-    }
+    if (!slice_skip_start(&ns, "http://"))
+        slice_skip_start(&ns, "https://");
+    for (size_t i = 0; i < N_ELEMENTS(drafts); i++)
+        if (slice_skip_start(&ns, drafts[i]))
+            return (ns.size == 0 || ns.data[0] == '/') &&
+                   !slice_starts(ns, "/terms");
     return false;
 }
 
@@ -147,29 +140,20 @@ is_priority(struct slice text)
     return true;
 }
 
-static bool
-take_token(struct slice *text)
-{
-    size_t size = token_size(*text);
-
-    slice_skip(text, size);
-    return size > 0;
-}
-
 bool
 is_media_type(struct slice text)
 {
     size_t size;
 
-    if (!take_token(&text) || !slice_take_char(&text, '/') ||
-        !take_token(&text))
+    if (token_take(&text).size == 0 || !slice_take_char(&text, '/') ||
+        token_take(&text).size == 0)
         return false;
     while (text.size > 0) {
         slice_skip_blanks(&text);
         if (!slice_take_char(&text, ';'))
             return false;
         slice_skip_blanks(&text);
-        if (!take_token(&text) || !slice_take_char(&text, '=') ||
+        if (token_take(&text).size == 0 || !slice_take_char(&text, '=') ||
             !token_take_value(&text, NULL, 0, &size))
             return false;
     }
