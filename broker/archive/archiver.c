@@ -10,6 +10,7 @@
 #include "broker/archive/rotation.h"
 #include "broker/archive/state_fold.h"
 #include "broker/archive/uploads.h"
+#include "broker/base/metrics.h"
 #include "broker/builds/generation.h"
 
 /* How often all sets are looked at. */
@@ -80,6 +81,32 @@ sweep_some(struct chore *chore)
         list_entry(chore, struct archiver, sweep)->registry);
 }
 
+/* Adds the entries that the state and the content of the set lack to lags[0]
+ * and lags[1]. The position of a state that is not open yet, or cannot be
+ * opened, is unknown. */
+static bool
+add_lags(struct set *set, const struct head *head, void *user)
+{
+    int64_t *lags = user;
+    uint64_t folded = state_fold_seq(set), kept = contents_seq(set);
+
+    if (folded < head->last)
+        lags[0] += (int64_t)(head->last - folded);
+    if (set_content_mode(set) != CONTENT_NONE && kept < head->last)
+        lags[1] += (int64_t)(head->last - kept);
+    return true;
+}
+
+void
+archiver_measure(struct registry *registry)
+{
+    int64_t lags[2] = {0};
+
+    registry_each(registry, add_lags, lags);
+    metrics_set(METRIC_FOLD_LAG, lags[0]);
+    metrics_set(METRIC_CONTENT_LAG, lags[1]);
+}
+
 /* One step of each chore a turn: while posts fill lists faster than this thread
  * files them, states and content go on, too; and while those are behind, lists
  * get files, or the database would grow. Steps are short, so that the thread
@@ -99,6 +126,7 @@ archiver_run(struct thread *t)
 
         if (now_us - looked_us >= ROUND_US) {
             chores_look(&a->chores);
+            archiver_measure(a->registry);
             looked_us = now_us;
         }
         is_more = chores_step(&a->chores);

@@ -48,6 +48,9 @@ MUST_CHECK enum status archiver_order(struct archiver *archiver,
  * well. Any thread. */
 unsigned archiver_failures(struct archiver *archiver);
 
+/* Sets the metrics of how many entries states and content lack. Its thread. */
+void archiver_measure(struct registry *registry);
+
 /* Ends the thread, which abandons the files that it is writing; the caller has
  * stopped the log (log_ending). The archiver still answers queries. NULL is
  * allowed. */

@@ -299,8 +299,7 @@ changedumps_end(struct chore *chore)
     struct changedumps *d = list_entry(chore, struct changedumps, chore);
 
     build_abandon(d->build);
-    d->build = NULL;
-    d->set = NULL;
+    let_go(d);
 }
 
 void

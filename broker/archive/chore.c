@@ -3,6 +3,15 @@
 #include "broker/archive/set_progress.h"
 
 void
+chore_look(struct chore *chore)
+{
+    if (chore->turn)
+        chore->turn->is_due = true;
+    if (chore->look)
+        chore->look(chore);
+}
+
+void
 chores_look(const struct list *chores)
 {
     struct chore *chore;

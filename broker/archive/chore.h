@@ -20,6 +20,7 @@ struct chore {
 
     /* Finds out what is due. */
     void (*look)(struct chore *chore);
+    struct turn *turn; /* each look makes it due; may be NULL */
 
     /* Takes milliseconds, or stops when the log is ending (log_ending). false:
      * there is nothing to do, or it cannot be done now. */
@@ -36,13 +37,7 @@ struct chore {
 /* True if the disk has room for more than posts need (log_health). */
 bool chore_has_room(struct registry *registry);
 
-static inline void
-chore_look(struct chore *chore)
-{
-    if (chore->look)
-        chore->look(chore);
-}
-
+void chore_look(struct chore *chore);
 void chores_look(const struct list *chores);
 
 /* One step of each; false: none has more to do. */

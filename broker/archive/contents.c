@@ -9,7 +9,6 @@
 #include "broker/archive/folds.h"
 #include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
-#include "broker/base/metrics.h"
 #include "broker/bucket/vault.h"
 
 /* Room left free on a disk: the log needs it. */
@@ -925,28 +924,6 @@ contents_some(struct chore *chore)
                     &why);
 }
 
-static bool
-add_lag(struct set *set, const struct head *head, void *user)
-{
-    int64_t *lag = user;
-
-    if (set_content_mode(set) != CONTENT_NONE &&
-        set->progress->content.seq < head->last)
-        *lag += (int64_t)(head->last - set->progress->content.seq);
-    return true;
-}
-
-static void
-contents_look(struct chore *chore)
-{
-    struct contents *c = list_entry(chore, struct contents, chore);
-    int64_t lag = 0;
-
-    registry_each(c->registry, add_lag, &lag);
-    metrics_set(METRIC_CONTENT_LAG, lag);
-    c->turn.is_due = true;
-}
-
 /* Life */
 
 struct chore *
@@ -985,7 +962,7 @@ contents_new(struct contents **contents, struct registry *registry,
     struct contents *c = memory_new(1, sizeof(*c));
     enum status rc;
 
-    c->chore = (struct chore){.look = contents_look,
+    c->chore = (struct chore){.turn = &c->turn,
                               .step = contents_some,
                               .needs = contents_needs,
                               .end = contents_close};

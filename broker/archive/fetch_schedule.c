@@ -443,7 +443,6 @@ fetching_look(struct chore *chore)
     struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
     struct fetch *fetch;
 
-    f->turn.is_due = true;
     list_walk (fetch, &f->under_way, node) {
         struct head head;
 
@@ -477,8 +476,10 @@ fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
                     struct contents *contents, const struct networks *allowed,
                     struct thread *thread, struct problem *why)
 {
-    f->chore = (struct chore){
-        .look = fetching_look, .step = fetching_some, .end = fetching_end};
+    f->chore = (struct chore){.look = fetching_look,
+                              .turn = &f->turn,
+                              .step = fetching_some,
+                              .end = fetching_end};
     f->registry = registry;
     f->contents = contents;
     f->thread = thread;

@@ -394,31 +394,6 @@ folding_some(struct chore *chore)
                     &why);
 }
 
-/* Looking */
-
-static bool
-add_lag(struct set *set, const struct head *head, void *user)
-{
-    int64_t *lag = user;
-
-    /* The position of a state that is not open yet, or cannot be opened, is
-     * unknown. */
-    if (state_fold_seq(set) < head->last)
-        *lag += (int64_t)(head->last - state_fold_seq(set));
-    return true;
-}
-
-static void
-folding_look(struct chore *chore)
-{
-    struct state_fold *f = list_entry(chore, struct state_fold, chore);
-    int64_t lag = 0;
-
-    registry_each(f->registry, add_lag, &lag);
-    metrics_set(METRIC_FOLD_LAG, lag);
-    f->turn.is_due = true;
-}
-
 static void
 folding_end(struct chore *chore)
 {
@@ -429,11 +404,10 @@ void
 state_fold_init(struct state_fold *f, struct registry *registry)
 {
     memset(f, 0, sizeof(*f));
-    f->chore = (struct chore){.look = folding_look,
+    f->chore = (struct chore){.turn = &f->turn,
                               .step = folding_some,
                               .needs = state_fold_needs,
                               .end = folding_end};
-    f->registry = registry;
     f->rest_us = REST_US;
     f->lag = LAG;
     folds_init(&f->states, &resources_folding);

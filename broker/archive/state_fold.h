@@ -29,7 +29,6 @@
 
 struct state_fold {
     struct chore chore;
-    struct registry *registry;
 
     struct folds states;
     const struct set *held; /* not folded, so that a build can walk the state of

@@ -11,12 +11,6 @@
 /* The pause of an upload whose state is held; others have their turn. */
 #define HELD_US 1000000
 
-const char *
-uploads_dir(const struct uploads *u)
-{
-    return u->dir;
-}
-
 /* The table */
 
 static struct upload *

@@ -74,7 +74,7 @@ struct uploads {
     struct registry *registry;
     struct state_fold *folding; /* lent */
     struct thread *thread;      /* the archive thread: to be woken; lent */
-    char dir[4096 + 16];
+    char dir[4096 + 16];        /* the folder of the uploads' files */
     pthread_mutex_t mutex;
     struct list list;
     unsigned n;
@@ -93,9 +93,6 @@ MUST_CHECK enum status uploads_init(struct uploads *uploads,
 void uploads_fini(struct uploads *uploads);
 
 /* Any thread */
-
-/* The folder of the uploads' files. */
-const char *uploads_dir(const struct uploads *uploads);
 
 /* Begins an upload of `client`, which takes effect while `authority` lasts:
  * STATUS_DENIED in the outcome, perhaps behind some changes. STATUS_RUNNING:

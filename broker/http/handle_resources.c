@@ -213,9 +213,8 @@ stage_block(struct putting *p, struct problem *why)
                            why);
     if (!rc && !p->staging)
         rc = upload_file_begin(
-            &p->staging,
-            uploads_dir(archiver_uploads(p->deferral.http->archiver)), p->name,
-            why);
+            &p->staging, archiver_uploads(p->deferral.http->archiver)->dir,
+            p->name, why);
     if (!rc)
         rc = upload_file_add(p->staging, &p->block, why);
     if (!rc && p->deferral.is_last && p->claim)

@@ -6,6 +6,7 @@
 
 #include <sqlite3.h>
 
+#include "broker/archive/archiver.h"
 #include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"
 #include "tests/support/chores.h"
@@ -307,13 +308,13 @@ TEST(tells_how_far_it_is_behind)
     world_fold();
     world_post("a", 2, 30);
     world_post("b", 5, 30);
-    chore_look(&world.folding.chore);
+    archiver_measure(world.sets.registry);
     buf_init(&text, SIZE_MAX);
     metrics_write(&text);
     buf_add(&text, "", 1);
     assert_non_null(strstr(text.data, "\ntidings_fold_lag_entries 7\n"));
     world_fold();
-    chore_look(&world.folding.chore);
+    archiver_measure(world.sets.registry);
     buf_clear(&text);
     metrics_write(&text);
     buf_add(&text, "", 1);
