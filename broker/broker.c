@@ -865,7 +865,7 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
         strcmp(b->config->allow_origins, next->allow_origins) != 0;
     bool has_bridges =
         !are_bridges_same(registry_bridging(b->http.registry), &bridging);
-    struct setting_contents contents = {.of = {NULL}};
+    struct setting_contents contents = {.identity = NULL};
     struct brought *brought = NULL;
     enum status rc = broker_check(next, why);
     int log_fd = -1;

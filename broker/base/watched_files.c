@@ -49,6 +49,8 @@ struct place {
 struct watched_files {
     int inotify; /* -1: none yet */
     bool is_reported;
+    const struct watched_calls *calls;
+    void *user;
     struct place *places;
     size_t n_places, capacity;
     size_t n_groups;
@@ -58,12 +60,15 @@ struct watched_files {
 /* Life */
 
 struct watched_files *
-watched_files_new(const struct watched_group *groups, size_t n)
+watched_files_new(const struct watched_group *groups, size_t n,
+                  const struct watched_calls *calls, void *user)
 {
     struct watched_files *w =
         memory_new(1, sizeof(*w) + n * sizeof(w->groups[0]));
 
     w->inotify = -1;
+    w->calls = calls;
+    w->user = user;
     w->n_groups = n;
     for (size_t i = 0; i < n; i++)
         w->groups[i].of = groups[i];
@@ -353,14 +358,14 @@ watched_files_turn(struct watched_files *w)
         if (g->is_changed && due_us(g) <= now_us) {
             g->is_changed = false;
             g->why.text[0] = '\0';
-            if (!g->of.read(g->of.user, &g->why))
+            if (!w->calls->read(w->user, i, &g->why))
                 g->report_us = 0;
             else if (!g->report_us)
                 g->report_us = clock_steady_us() + PATIENCE_US;
         }
         if (!g->is_changed && g->report_us && g->report_us <= now_us) {
             g->report_us = 0;
-            g->of.report(g->of.user, &g->why);
+            w->calls->report(w->user, &g->why);
         }
     }
 }

@@ -34,20 +34,24 @@ struct watched_group {
     /* Lent, and read at each look, since settings may name other files. An
      * empty name: no file. */
     const char *paths[WATCHED_FILES_MAX];
+};
 
-    /* Reads the files and uses them. A failure changes nothing. */
-    enum status (*read)(void *user, struct problem *why);
+struct watched_calls {
+    /* Reads the files of that group and uses them. A failure changes
+     * nothing. */
+    enum status (*read)(void *user, size_t group, struct problem *why);
 
     /* The files could not be read for a while; called once until they can. */
     void (*report)(void *user, const struct problem *why);
-    void *user;
 };
 
 struct watched_files;
 
-/* `groups` is copied. Looks at no file yet. */
+/* `groups` is copied; `calls` and `user` are lent. Looks at no file yet. */
 struct watched_files *watched_files_new(const struct watched_group *groups,
-                                        size_t n);
+                                        size_t n,
+                                        const struct watched_calls *calls,
+                                        void *user);
 void watched_files_free(struct watched_files *w); /* NULL is allowed */
 
 /* Looks which files have changed since the last look. Call it before the owner

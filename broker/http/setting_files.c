@@ -5,27 +5,26 @@
 #include "broker/base/authorities.h"
 #include "broker/net/server.h"
 
-struct row {
+#define PATH(member) offsetof(struct config, member)
+
+enum { IDENTITY, AUTHORITIES, CLIENT_AUTHORITIES, PROVIDER, N_ROWS };
+
+static const struct {
     /* Offsets of the file names in struct config. 0: none. */
     size_t paths[WATCHED_FILES_MAX];
 
-    /* Reads *content; NULL if the settings name no file. `path`: the first of
-     * `paths`. */
-    enum status (*read)(const struct config *config, const char *path,
-                        void **content, struct problem *why);
-
-    /* Takes over `content`, which may be NULL. True: it is another one. */
-    bool (*use)(struct setting_files *f, void *content);
-    void (*free)(void *content); /* NULL is allowed */
-
     const char *news;  /* what another content means, for the log */
     bool is_of_server; /* server_open has read it */
-};
-
-/* A row that is watched. */
-struct watched_row {
-    struct setting_files *files;
-    const struct row *row;
+} rows[N_ROWS] = {
+    [IDENTITY] = {{PATH(tls_cert), PATH(tls_key)},
+                  "new connections get a new certificate",
+                  .is_of_server = true},
+    [AUTHORITIES] = {{PATH(ca_file)},
+                     "new connections to others trust other authorities"},
+    [CLIENT_AUTHORITIES] = {{PATH(tls_client_ca)},
+                            "clients of new connections need other "
+                            "authorities"},
+    [PROVIDER] = {{PATH(jwt_keys)}, NULL},
 };
 
 struct setting_files {
@@ -34,152 +33,57 @@ struct setting_files {
     struct identity_provider *provider;
     bool is_begun;
     struct watched_files *watched;
-    struct watched_row rows[SETTING_FILES_MAX];
 };
-
-/* --tls-cert and --tls-key */
-
-static enum status
-read_identity(const struct config *config, const char *path, void **content,
-              struct problem *why)
-{
-    struct identity *identity = NULL;
-    enum status rc = *path
-                         ? identity_read(&identity, path, config->tls_key, why)
-                         : STATUS_OK;
-
-    *content = identity;
-    return rc;
-}
-
-static void
-free_identity(void *content)
-{
-    identity_free(content);
-}
-
-/* Whether there is TLS is fixed from start to end (config_compare). */
-static bool
-use_identity(struct setting_files *f, void *content)
-{
-    if (content && f->config->tls_cert[0])
-        return server_show(f->server, content);
-    identity_free(content);
-    return false;
-}
-
-/* --ca-file */
-
-static enum status
-read_authorities(const struct config *config, const char *path, void **content,
-                 struct problem *why)
-{
-    struct stack_st_X509 *all = NULL;
-    enum status rc =
-        *path
-            ? certificates_read(&all, path, "certificates of authorities", why)
-            : STATUS_OK;
-
-    (void)config;
-    *content = all;
-    return rc;
-}
-
-static void
-free_authorities(void *content)
-{
-    certificates_free(content);
-}
-
-static bool
-use_authorities(struct setting_files *f, void *content)
-{
-    (void)f;
-    return authorities_replace(content);
-}
-
-/* --tls-client-ca */
-
-static bool
-use_client_authorities(struct setting_files *f, void *content)
-{
-    return server_trust(f->server, content);
-}
-
-/* --jwt-keys: a URL is read, too, but names no file. The settings beside it
- * come with its content. */
-
-static enum status
-read_provider(const struct config *config, const char *path, void **content,
-              struct problem *why)
-{
-    struct provider_options options = {path, config->jwt_issuer,
-                                       config->jwt_audience};
-    struct provider_settings *settings = NULL;
-    enum status rc = provider_settings_read(&settings, &options, why);
-
-    *content = settings;
-    return rc;
-}
-
-static void
-free_provider(void *content)
-{
-    provider_settings_free(content);
-}
-
-/* It logs its own news. */
-static bool
-use_provider(struct setting_files *f, void *content)
-{
-    identity_provider_use(f->provider, content);
-    return false;
-}
-
-/* The table */
-
-#define PATH(member) offsetof(struct config, member)
-
-static const struct row rows[] = {
-    {.paths = {PATH(tls_cert), PATH(tls_key)},
-     .read = read_identity,
-     .use = use_identity,
-     .free = free_identity,
-     .is_of_server = true,
-     .news = "new connections get a new certificate"},
-    {.paths = {PATH(ca_file)},
-     .read = read_authorities,
-     .use = use_authorities,
-     .free = free_authorities,
-     .news = "new connections to others trust other authorities"},
-    {.paths = {PATH(tls_client_ca)},
-     .read = read_authorities,
-     .use = use_client_authorities,
-     .free = free_authorities,
-     .news = "clients of new connections need other authorities"},
-    {.paths = {PATH(jwt_keys)},
-     .read = read_provider,
-     .use = use_provider,
-     .free = free_provider},
-};
-
-#define N_ROWS N_ELEMENTS(rows)
-_Static_assert(N_ROWS <= SETTING_FILES_MAX, "raise SETTING_FILES_MAX");
 
 /* The name of its file, or of the first one. */
 static const char *
-path_of(const struct row *row, const struct config *config)
+path_of(size_t row, const struct config *config)
 {
-    return (const char *)config + row->paths[0];
+    return (const char *)config + rows[row].paths[0];
 }
 
-/* `config`: the settings of which the content was read. */
-static void
-use_content(struct setting_files *f, const struct row *row,
-            const struct config *config, void *content)
+/* Reads the content of one row; none if the settings name no file. A URL of
+ * --jwt-keys is read, too, but names no file; the settings beside it come with
+ * its content. */
+static enum status
+read_content(size_t row, const struct config *config,
+             struct setting_contents *contents, struct problem *why)
 {
-    if (row->use(f, content) && f->is_begun)
-        DIAG_REPORT(DIAG_INFO, "broker", row->news,
+    const char *path = path_of(row, config);
+    struct provider_options options = {config->jwt_keys, config->jwt_issuer,
+                                       config->jwt_audience};
+
+    if (!*path)
+        return STATUS_OK;
+    if (row == IDENTITY)
+        return identity_read(&contents->identity, path, config->tls_key, why);
+    if (row == PROVIDER)
+        return provider_settings_read(&contents->provider, &options, why);
+    return certificates_read(row == AUTHORITIES ? &contents->authorities
+                                                : &contents->client_authorities,
+                             path, "certificates of authorities", why);
+}
+
+/* Hands the content of one row over to the part that uses it. `config`: the
+ * settings of which it was read. */
+static void
+use_content(struct setting_files *f, size_t row, const struct config *config,
+            const struct setting_contents *contents)
+{
+    bool is_new = false;
+
+    if (row == AUTHORITIES)
+        is_new = authorities_replace(contents->authorities);
+    else if (row == CLIENT_AUTHORITIES)
+        is_new = server_trust(f->server, contents->client_authorities);
+    else if (row == PROVIDER)
+        identity_provider_use(f->provider, contents->provider); /* it logs */
+    else if (contents->identity && f->config->tls_cert[0])
+        is_new = server_show(f->server, contents->identity);
+    else /* whether there is TLS is fixed from start to end (config_compare) */
+        identity_free(contents->identity);
+    if (is_new && f->is_begun)
+        DIAG_REPORT(DIAG_INFO, "broker", rows[row].news,
                     diag_text("file", path_of(row, config)));
 }
 
@@ -189,10 +93,9 @@ setting_contents_read(struct setting_contents *contents,
 {
     enum status rc = STATUS_OK;
 
-    *contents = (struct setting_contents){.of = {NULL}};
+    *contents = (struct setting_contents){.identity = NULL};
     for (size_t i = 0; i < N_ROWS && !rc; i++)
-        rc = rows[i].read(config, path_of(&rows[i], config), &contents->of[i],
-                          why);
+        rc = read_content(i, config, contents, why);
     if (rc)
         setting_contents_free(contents);
     return rc;
@@ -201,25 +104,24 @@ setting_contents_read(struct setting_contents *contents,
 void
 setting_contents_free(struct setting_contents *contents)
 {
-    for (size_t i = 0; i < N_ROWS; i++) {
-        rows[i].free(contents->of[i]);
-        contents->of[i] = NULL;
-    }
+    identity_free(contents->identity);
+    certificates_free(contents->authorities);
+    certificates_free(contents->client_authorities);
+    provider_settings_free(contents->provider);
+    *contents = (struct setting_contents){.identity = NULL};
 }
 
 /* Changes */
 
 static enum status
-read_row(void *user, struct problem *why)
+read_row(void *user, size_t row, struct problem *why)
 {
-    struct watched_row *watched = user;
-    struct setting_files *f = watched->files;
-    void *content = NULL;
-    enum status rc = watched->row->read(
-        f->config, path_of(watched->row, f->config), &content, why);
+    struct setting_files *f = user;
+    struct setting_contents contents = {.identity = NULL};
+    enum status rc = read_content(row, f->config, &contents, why);
 
     if (!rc)
-        use_content(f, watched->row, f->config, content);
+        use_content(f, row, f->config, &contents);
     return rc;
 }
 
@@ -232,22 +134,20 @@ report_row(void *user, const struct problem *why)
                 diag_text("error", why->text));
 }
 
+static const struct watched_calls calls = {read_row, report_row};
+
 struct setting_files *
 setting_files_new(const struct config *config)
 {
     struct setting_files *f = memory_new(1, sizeof(*f));
-    struct watched_group groups[N_ROWS];
+    struct watched_group groups[N_ROWS] = {{{NULL}}};
 
     f->config = config;
-    for (size_t i = 0; i < N_ROWS; i++) {
-        groups[i] = (struct watched_group){
-            .read = read_row, .report = report_row, .user = &f->rows[i]};
-        f->rows[i] = (struct watched_row){f, &rows[i]};
+    for (size_t i = 0; i < N_ROWS; i++)
         for (size_t j = 0; j < WATCHED_FILES_MAX; j++)
             if (rows[i].paths[j])
                 groups[i].paths[j] = (const char *)config + rows[i].paths[j];
-    }
-    f->watched = watched_files_new(groups, N_ROWS);
+    f->watched = watched_files_new(groups, N_ROWS, &calls, f);
     watched_files_look(f->watched);
     return f;
 }
@@ -271,7 +171,7 @@ setting_files_begin(struct setting_files *f, struct server *server,
     f->provider = provider;
     for (size_t i = 0; i < N_ROWS && !rc; i++)
         if (!rows[i].is_of_server)
-            rc = read_row(&f->rows[i], why);
+            rc = read_row(f, i, why);
     f->is_begun = true;
     watched_files_settle(f->watched);
     return rc;
@@ -281,10 +181,9 @@ void
 setting_files_use(struct setting_files *f, const struct config *next,
                   struct setting_contents *contents)
 {
-    for (size_t i = 0; i < N_ROWS; i++) {
-        use_content(f, &rows[i], next, contents->of[i]);
-        contents->of[i] = NULL;
-    }
+    for (size_t i = 0; i < N_ROWS; i++)
+        use_content(f, i, next, contents);
+    *contents = (struct setting_contents){.identity = NULL};
     watched_files_settle(f->watched);
 }
 

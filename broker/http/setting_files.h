@@ -18,16 +18,18 @@
 #include "broker/base/watched_files.h"
 #include "broker/config/config.h"
 
+struct identity;
 struct identity_provider;
+struct provider_settings;
 struct server;
 struct setting_files;
 
-/* The most rows. */
-#define SETTING_FILES_MAX 8
-
-/* The contents of the files, by row; all zero: none. */
+/* The contents of the files; NULL: the settings name none. */
 struct setting_contents {
-    void *of[SETTING_FILES_MAX];
+    struct identity *identity;                /* --tls-cert and --tls-key */
+    struct stack_st_X509 *authorities;        /* --ca-file */
+    struct stack_st_X509 *client_authorities; /* --tls-client-ca */
+    struct provider_settings *provider;       /* --jwt-keys */
 };
 
 /* Reads all files that `config` names. A failure names the file, and leaves

@@ -40,12 +40,13 @@ read_half(const char *path, char text[40], struct problem *why)
 }
 
 static enum status
-read_halves(void *user, struct problem *why)
+read_halves(void *user, size_t group, struct problem *why)
 {
     struct halves *h = user;
     char a[40], b[40];
     enum status rc = read_half(h->paths[0], a, why);
 
+    assert_int_equal(group, 0);
     h->n_reads++;
     if (!rc)
         rc = read_half(h->paths[1], b, why);
@@ -80,14 +81,12 @@ watch_halves(struct halves *h, const char *a, const char *b)
 {
     struct watched_group group = {
         .paths = {h->paths[0], h->paths[1]},
-        .read = read_halves,
-        .report = report_halves,
-        .user = h,
     };
+    static const struct watched_calls calls = {read_halves, report_halves};
 
     snprintf(h->paths[0], sizeof(h->paths[0]), "%s/%s", h->dir.path, a);
     snprintf(h->paths[1], sizeof(h->paths[1]), "%s/%s", h->dir.path, b);
-    h->files = watched_files_new(&group, 1);
+    h->files = watched_files_new(&group, 1, &calls, h);
     assert_non_null(h->files);
     watched_files_look(h->files);
     watched_files_settle(h->files);
@@ -367,7 +366,7 @@ TEST(other_names_are_other_files)
 TEST(no_files_need_no_watching)
 {
     struct watched_group group = {.paths = {"", NULL}};
-    struct watched_files *files = watched_files_new(&group, 1);
+    struct watched_files *files = watched_files_new(&group, 1, NULL, NULL);
 
     (void)state;
     watched_files_look(files);
