@@ -140,17 +140,15 @@ write_position(struct buf *to, const struct lane *lane)
     struct link_text changes =
         link_to(lane->out->registry->options.public_url, LINK_MEMORY,
                 lane->name, lane->epoch, seq);
-    char position[POSITION_MAX], time[DATETIME_SIZE];
     struct batch *batch = NULL;
     struct head head;
     int64_t us = DATETIME_NONE;
 
-    position_write(position, lane->epoch, seq);
     BUF_ADD(to, "{\"set\":");
     json_text(to, slice_of(lane->name));
     json_text_member(to, "epoch", slice_of(lane->epoch));
     json_number_member(to, "seq", seq);
-    json_text_member(to, "position", slice_of(position));
+    json_position_member(to, "position", lane->epoch, seq);
     log_head(lane->set->log, &head);
     /* T(seq), if it is still known */
     if (seq == head.last)
@@ -163,10 +161,8 @@ write_position(struct buf *to, const struct lane *lane)
              batch)
         us = batch_time(batch, seq);
     batch_unref(batch);
-    if (us != DATETIME_NONE) {
-        datetime_write(time, us); /* as in messages */
-        json_text_member(to, "datetime", (struct slice){time, DATETIME_SIZE});
-    }
+    if (us != DATETIME_NONE)
+        json_datetime_member(to, "datetime", us); /* as in messages */
     json_text_member(to, "changes", link_slice(&changes));
     BUF_ADD(to, "}");
 }

@@ -91,9 +91,7 @@ answers_buf(struct request *rq, unsigned status, const char *content_type,
 {
     struct response r;
 
-    response_init(&r, status, content_type);
-    if (caching)
-        response_header(&r, "Cache-Control", "%s", caching);
+    response_init(&r, status, content_type, caching);
     response_text(&r, text);
     request_answer(rq, &r);
     buf_fini(text);

@@ -106,7 +106,7 @@ answer_build(struct deferral *d, struct request *rq)
     bool is_ready = b->order.status == STATUS_OK;
     struct link_text current = set_link_kind(set, b->order.kind, LINK_CURRENT);
     struct link_text list = set_link_generation(set, g->kind, g->number);
-    char position[POSITION_MAX], members[64];
+    char members[64];
     struct response r;
     struct buf text;
 
@@ -115,20 +115,18 @@ answer_build(struct deferral *d, struct request *rq)
     if (b->order.status == STATUS_NOT_FOUND) {
         snprintf(members, sizeof(members), ",\"missing\":%" PRIu64,
                  b->order.missing);
-        response_init(&r, 409, NULL);
+        response_init(&r, 409, NULL, NULL);
         response_answer_problem(rq, &r, &b->order.why, members);
         return;
     }
     buf_init(&text, 8192);
     buf_add_format(&text, "{\"set\":\"%s\"", set->name);
     if (is_ready) {
-        position_write(position, b->epoch, g->seq);
-        buf_add_format(&text,
-                       ",\"generation\":%" PRIu64
-                       ",\"position\":\"%s\",\"resources\":%" PRIu64,
-                       g->number, position, g->n);
+        json_number_member(&text, "generation", g->number);
+        json_position_member(&text, "position", b->epoch, g->seq);
+        json_number_member(&text, "resources", g->n);
         if (g->kind == GENERATION_RESOURCEDUMP)
-            buf_add_format(&text, ",\"packages\":%" PRIu64, g->parts);
+            json_number_member(&text, "packages", g->parts);
         json_text_member(&text,
                          g->kind == GENERATION_RESOURCEDUMP ? "dump" : "list",
                          link_slice(&list));

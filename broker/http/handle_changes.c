@@ -148,28 +148,20 @@ answer_posted(struct deferral *d, struct request *rq)
 {
     const struct ingest *ingest = posting_of(d)->ingest;
     const struct post *post = &ingest->post;
-    char position[POSITION_MAX], datetime[DATETIME_SIZE];
     struct response r;
     struct buf text;
 
-    position_write(position, post->epoch, post->last);
-    datetime_write(datetime, post->last_us);
     buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
     json_text(&text, slice_of(ingest->set->name));
-    BUF_ADD(&text, ",\"first\":");
-    buf_add_number(&text, post->first);
-    BUF_ADD(&text, ",\"last\":");
-    buf_add_number(&text, post->last);
-    BUF_ADD(&text, ",\"position\":\"");
-    buf_add_text(&text, position);
-    BUF_ADD(&text, "\",\"datetime\":\"");
-    buf_add(&text, datetime, DATETIME_SIZE);
-    BUF_ADD(&text, "\"");
+    json_number_member(&text, "first", post->first);
+    json_number_member(&text, "last", post->last);
+    json_position_member(&text, "position", post->epoch, post->last);
+    json_datetime_member(&text, "datetime", post->last_us);
     if (post->n_known > 0 && !post->is_repeat)
         json_number_member(&text, "known", post->n_known);
     BUF_ADD(&text, "}\n");
-    response_init(&r, 200, "application/json");
+    response_init(&r, 200, "application/json", NULL);
     if (post->is_repeat)
         response_header(&r, "Idempotent-Replayed", "true");
     response_text(&r, &text);

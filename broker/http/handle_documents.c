@@ -131,7 +131,7 @@ answer_document(struct request *rq, struct opening *o)
     write_etag(gzip_etag, &document->tag, "-gzip");
     verdict = conditional_judge(&o->conditions, &validators);
 
-    response_init(&r, verdict.status, NULL);
+    response_init(&r, verdict.status, NULL, NULL);
     /* Names the fields that choose between the forms of this address. Other
      * forms than XML do not know whether that has a gzip. */
     if (o->found.has_page)

@@ -80,7 +80,7 @@ answer_request(struct deferral *d, struct request *rq)
         request_answer_problem(rq, command->http, &command->why);
         return;
     }
-    response_init(&r, command->http, NULL);
+    response_init(&r, command->http, NULL, NULL);
     if (command->http == 201)
         response_header(&r, "Location", "%s%.*s",
                         d->http->registry->options.public_url,

@@ -77,7 +77,8 @@ answer_memory(struct request *rq, const struct reading *r)
         request_answer_problem(rq, response_status_of(r->status), &r->why);
         return;
     }
-    response_init(&answer, 200, r->type);
+    response_init(&answer, 200, r->type,
+                  answers_cache_control(set_is_private(set)));
     /* adds the links `self` and `next`. */
     if (r->filter)
         filter = filter_text(&r->filter->filter);
@@ -90,8 +91,6 @@ answer_memory(struct request *rq, const struct reading *r)
     response_header(&answer, "Link", "%.*s", (int)links.size,
                     links.data ? links.data : "");
     buf_fini(&links);
-    response_header(&answer, "Cache-Control", "%s",
-                    answers_cache_control(set_is_private(set)));
     response_header(&answer, "Vary", REQUEST_PAGE_VARY);
     if (r->wish.is_page)
         response_page(&answer);

@@ -103,10 +103,7 @@ static void
 add_counts(struct buf *to, const char *set, const struct upload_outcome *o)
 {
     const struct upload_counts *c = &o->counts;
-    char position[POSITION_MAX] = "";
 
-    if (o->epoch[0])
-        position_write(position, o->epoch, o->last ? o->last : o->head);
     buf_add_format(to,
                    "\"set\":\"%s\",\"created\":%" PRIu64 ",\"updated\":%" PRIu64
                    ",\"deleted\":%" PRIu64 ",\"unchanged\":%" PRIu64
@@ -119,8 +116,9 @@ add_counts(struct buf *to, const char *set, const struct upload_outcome *o)
                        o->last);
     else
         BUF_ADD(to, ",\"first\":null,\"last\":null");
-    if (position[0])
-        buf_add_format(to, ",\"position\":\"%s\"", position);
+    if (o->epoch[0])
+        json_position_member(to, "position", o->epoch,
+                             o->last ? o->last : o->head);
     else
         BUF_ADD(to, ",\"position\":null");
 }
@@ -160,7 +158,7 @@ answer_upload(struct deferral *d, struct request *rq)
     add_counts(&text, p->name, o);
     BUF_ADD(&text, "\0");
     answers_count(METRIC_UPLOADS_REJECTED, 409);
-    response_init(&r, 409, NULL);
+    response_init(&r, 409, NULL, NULL);
     response_answer_problem(rq, &r, &why, text.data);
     buf_fini(&text);
 }

@@ -38,31 +38,19 @@ static const char *const set_type = "application/json";
 
 /* Descriptions, which come from memory: making one reads and counts nothing. */
 
-static void
-add_time(struct buf *to, const char *name, int64_t us)
-{
-    char text[DATETIME_SIZE];
-
-    datetime_write(text, us);
-    buf_add_format(to, ",\"%s\":\"%.*s\"", name, DATETIME_SIZE, text);
-}
-
 /* Adds the first members of every description of a set. */
 static void
 add_identity(struct buf *to, const struct set *set, const struct head *head,
              const struct settings *settings)
 {
-    char position[POSITION_MAX];
-
-    position_write(position, head->epoch, head->last);
     BUF_ADD(to, "{\"name\":");
     json_text(to, slice_of(set->name));
     if (settings->title[0])
         json_text_member(to, "title", slice_of(settings->title));
     if (settings->description[0])
         json_text_member(to, "description", slice_of(settings->description));
-    json_text_member(to, "position", slice_of(position));
-    add_time(to, "datetime", head->last_us);
+    json_position_member(to, "position", head->epoch, head->last);
+    json_datetime_member(to, "datetime", head->last_us);
 }
 
 /* Appends "harvest", the report of the set's harvester, if it has one. */
@@ -182,21 +170,19 @@ add_description(struct buf *to, struct set *set, const struct head *head)
         [CONTENT_FETCH] = "fetch", [CONTENT_INLINE] = "inline"};
     const struct content_counts *counts = &set->content_counts;
     struct settings settings;
-    char earliest[POSITION_MAX];
+    char digest[DIGEST_TEXT_SIZE];
     const char *before;
     uint64_t last;
 
     registry_settings(set, &settings);
     settings.peers = registry_peers(set);
-    position_write(earliest, head->epoch, head->earliest);
     add_identity(to, set, head, &settings);
     json_text_member(to, "epoch", slice_of(head->epoch));
-    buf_add_format(to,
-                   ",\"last\":%" PRIu64 ",\"digest\":\"sha-256:", head->last);
-    buf_add_hex(to, head->digest.bytes, DIGEST_SIZE);
-    BUF_ADD(to, "\"");
-    add_time(to, "created", head->created_us);
-    json_text_member(to, "earliest", slice_of(earliest));
+    json_number_member(to, "last", head->last);
+    digest_write(digest, &head->digest);
+    json_text_member(to, "digest", slice_of(digest));
+    json_datetime_member(to, "created", head->created_us);
+    json_position_member(to, "earliest", head->epoch, head->earliest);
     BUF_ADD(to, ",\"settings\":");
     settings_write(to, &settings, true);
     /* Figures of the kept content; `last` comes before the others. */
@@ -351,9 +337,8 @@ answer_set(struct request *rq, unsigned status, struct set *set,
         buf_fini(&text);
         return;
     }
-    response_init(&r, status, set_type);
-    response_header(&r, "Cache-Control", "%s",
-                    answers_cache_control(set_is_private(set)));
+    response_init(&r, status, set_type,
+                  answers_cache_control(set_is_private(set)));
     if (status == 201)
         response_header(&r, "Location", "%s", self.text);
     if (is_get)
@@ -410,11 +395,11 @@ answer_change(struct deferral *d, struct request *rq)
             discards_write(&members, &p->change->discards);
             BUF_ADD(&members, "\0");
         }
-        response_init(&r, 409, NULL);
+        response_init(&r, 409, NULL, NULL);
         response_answer_problem(rq, &r, &p->change->post.why, members.data);
         buf_fini(&members);
     } else if (p->act != ACT_SETTINGS) {
-        response_init(&r, 204, NULL);
+        response_init(&r, 204, NULL, NULL);
         request_answer(rq, &r);
     } else {
         log_head(p->change->set->log, &head);
@@ -672,9 +657,8 @@ handle_sets_get(const struct route_call *call)
     if (!page || text.failed) {
         rc = problem_memory(call->why);
     } else {
-        response_init(&r, 200, set_type);
-        response_header(&r, "Cache-Control", "%s",
-                        answers_cache_control(page->has_private));
+        response_init(&r, 200, set_type,
+                      answers_cache_control(page->has_private));
         response_header(&r, "Vary", REQUEST_PAGE_VARY);
         if (wish.is_page)
             response_page(&r);

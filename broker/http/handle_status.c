@@ -25,7 +25,7 @@ handle_health_get(const struct route_call *call)
 {
     struct response r;
 
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     r.text = SLICE("ok\n");
     request_answer(call->rq, &r);
     return STATUS_OK;
@@ -418,8 +418,7 @@ answer_making(struct request *rq)
 {
     struct response r;
 
-    response_init(&r, 202, "application/json");
-    response_header(&r, "Cache-Control", "no-store");
+    response_init(&r, 202, "application/json", "no-store");
     response_header(&r, "Retry-After", "1");
     r.text = SLICE("{\"backup\":\"making\"}\n");
     request_answer(rq, &r);
@@ -449,8 +448,7 @@ handle_backup_get(const struct route_call *call)
     }
     if (rc)
         return rc;
-    response_init(&r, 200, "application/x-tar");
-    response_header(&r, "Cache-Control", "no-store");
+    response_init(&r, 200, "application/x-tar", "no-store");
     response_header(&r, "Content-Disposition",
                     "attachment; filename=\"tidings-backup.tar\"");
     r.body = body;

@@ -127,8 +127,7 @@ handle_stream_get(const struct route_call *call)
     if (slice_is(query_last_event_id(rq), EVENTSOURCE_GONE_ID)) {
         /* The client has got `event: gone`, see transports.h. A cache must not
          * keep the answer: it would stop all other clients. */
-        response_init(&r, 204, NULL);
-        response_header(&r, "Cache-Control", "no-store");
+        response_init(&r, 204, NULL, "no-store");
         request_answer(rq, &r);
         return STATUS_OK;
     }

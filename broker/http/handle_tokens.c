@@ -53,8 +53,7 @@ answer_request(struct deferral *d, struct request *rq)
                   t->command.act == TOKEN_ADD      ? 201
                   : t->command.act == TOKEN_REVOKE ? 204
                                                    : 200,
-                  t->text.size ? "application/json" : NULL);
-    response_header(&r, "Cache-Control", "no-store");
+                  t->text.size ? "application/json" : NULL, "no-store");
     response_text(&r, &t->text);
     request_answer(rq, &r);
 }
@@ -124,8 +123,7 @@ handle_tickets_post(const struct route_call *call)
         return rc;
     snprintf(json, sizeof(json), "{\"ticket\":\"%s\",\"seconds\":%d}\n", text,
              TICKET_US / 1000000);
-    response_init(&r, 201, "application/json");
-    response_header(&r, "Cache-Control", "no-store");
+    response_init(&r, 201, "application/json", "no-store");
     r.text = slice_of(json);
     request_answer(call->rq, &r);
     OPENSSL_cleanse(text, sizeof(text));
@@ -159,8 +157,7 @@ handle_session_post(const struct route_call *call)
     session_end(http, rq); /* the session of the same browser */
     buf_init(&text, TOKEN_JSON_MAX);
     token_json_self(&text, call->principal);
-    response_init(&r, 201, "application/json");
-    response_header(&r, "Cache-Control", "no-store");
+    response_init(&r, 201, "application/json", "no-store");
     if (!is_open) {
         session_add_cookie(http, rq, &r, cookie);
         OPENSSL_cleanse(cookie, sizeof(cookie));
@@ -178,8 +175,7 @@ handle_session_delete(const struct route_call *call)
     struct response r;
 
     session_end(call->http, call->rq);
-    response_init(&r, 204, NULL);
-    response_header(&r, "Cache-Control", "no-store");
+    response_init(&r, 204, NULL, "no-store");
     if (!session_is_foreign(call->http, call->rq))
         session_add_cookie(call->http, call->rq, &r, NULL);
     request_answer(call->rq, &r);

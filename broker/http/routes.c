@@ -152,7 +152,7 @@ refuse_type(struct request *rq, const struct route *route)
                 SLICE_ARG(buf_slice(&advice)));
     buf_fini(&advice);
     answers_count(route->rejected, 415);
-    response_init(&r, 415, NULL);
+    response_init(&r, 415, NULL, NULL);
     /* RFC 9110 section 15.5.16, RFC 5789 section 3.1 */
     response_header(&r,
                     route->method == METHOD_PATCH ? "Accept-Patch" : "Accept",
@@ -276,7 +276,7 @@ check_rates(struct http *http, struct request *rq, const struct route *route)
         answers_count(route->rejected, 429);
         /* Answers a client that posts faster than it may (RFC 6585 section 4;
          * draft-ietf-httpapi-ratelimit-headers). */
-        response_init(&r, 429, NULL);
+        response_init(&r, 429, NULL, NULL);
         response_header(&r, "Retry-After", "%" PRId64, wait_s);
         response_header(&r, "RateLimit-Policy", "\"%s\";q=%" PRIu64 ";w=%d",
                         names[charge.rate], charge.a_second * CLIENT_BURST_S,
@@ -420,7 +420,7 @@ routes_answer_options(struct http *http, struct request *rq,
 {
     struct response r;
 
-    response_init(&r, 204, NULL);
+    response_init(&r, 204, NULL, NULL);
     if (found->allow[0])
         response_header(&r, "Allow", "%s", found->allow);
     if (found->patch) /* RFC 5789 section 3.1 */

@@ -65,10 +65,7 @@ static void
 add_position(struct buf *to, const struct topic *topic, uint64_t after,
              uint64_t lag, bool has_head)
 {
-    char position[POSITION_MAX];
-
-    position_write(position, topic->epoch, after);
-    json_text_member(to, "position", slice_of(position));
+    json_position_member(to, "position", topic->epoch, after);
     if (has_head)
         json_number_member(to, "lag", lag);
 }

@@ -64,7 +64,7 @@ refuse_upgrade(struct request *rq)
         struct response r;
 
         rq->is_closing = true;
-        response_init(&r, 426, NULL);
+        response_init(&r, 426, NULL, NULL);
         response_header(&r, "Sec-WebSocket-Version", "13");
         request_answer(rq, &r);
         return true;

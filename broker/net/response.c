@@ -41,12 +41,15 @@
 #define SMALL_BODY (SCRATCH_SIZE - HEAD_MAX)
 
 void
-response_init(struct response *r, unsigned status, const char *content_type)
+response_init(struct response *r, unsigned status, const char *content_type,
+              const char *caching)
 {
     memset(r, 0, offsetof(struct response, headers));
     r->headers[0] = '\0';
     r->status = status;
     r->content_type = content_type;
+    if (caching)
+        response_header(r, "Cache-Control", "%s", caching);
 }
 
 void
@@ -547,7 +550,7 @@ request_answer_problem_with(struct request *rq, unsigned status,
 {
     struct response r;
 
-    response_init(&r, status, NULL);
+    response_init(&r, status, NULL, NULL);
     if (status == 401) /* RFC 6750 section 3 */
         response_header(&r, "WWW-Authenticate", "Bearer");
     if (status == 503 || status == 409 || status == 429)
@@ -587,8 +590,7 @@ request_answer_events_later(struct request *rq)
         !request_header(rq, "accept", &accept) ||
         !accept_names(accept, "text/event-stream"))
         return false;
-    response_init(&r, 200, "text/event-stream");
-    response_header(&r, "Cache-Control", "no-store");
+    response_init(&r, 200, "text/event-stream", "no-store");
     r.text = SLICE("retry: 1000\n\n");
     request_answer(rq, &r);
     return true;

@@ -25,9 +25,10 @@ struct response {
     char headers[RESPONSE_HEADERS_MAX]; /* "Name: value\r\n"... */
 };
 
-/* Sets status and type only; no body, no headers. */
+/* Sets status, type and Cache-Control (NULL: none); no body, no other
+ * headers. */
 void response_init(struct response *r, unsigned status,
-                   const char *content_type);
+                   const char *content_type, const char *caching);
 
 /* Sets the body. A text that could not be made, for want of memory, is no
  * answer: request_answer then hangs up, and the client asks again. */

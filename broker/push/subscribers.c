@@ -416,13 +416,12 @@ static void
 send_heartbeat_of_many(struct many *many)
 {
     int64_t heartbeat_us = many->sets.registry->config->heartbeat_us;
-    char now[DATETIME_SIZE], seconds[SECONDS_SIZE_MAX];
+    char seconds[SECONDS_SIZE_MAX];
     struct buf json;
 
     buf_init(&json, END_MAX);
-    datetime_write(now, clock_now_us());
-    BUF_ADD(&json, "{\"now\":");
-    json_text(&json, (struct slice){now, DATETIME_SIZE});
+    BUF_ADD(&json, "{");
+    json_datetime_member(&json, "now", clock_now_us());
     BUF_ADD(&json, ",\"heartbeat\":");
     buf_add(&json, seconds, seconds_write(seconds, heartbeat_us));
     send_with_text(many, "heartbeat", &json);

@@ -201,9 +201,8 @@ framing_of(const struct transport *t)
 void
 eventsource_head(struct response *r)
 {
-    response_init(r, 200, "text/event-stream");
+    response_init(r, 200, "text/event-stream", "no-store");
     r->is_long = true;
-    response_header(r, "Cache-Control", "no-store");
     response_header(r, "X-Accel-Buffering", "no");
 }
 

@@ -50,12 +50,9 @@ positions_members(const struct set *set, const struct head *head,
                   struct buf *to)
 {
     struct link_text restart = set_link(set, LINK_CAPABILITYLIST);
-    char earliest[POSITION_MAX], last[POSITION_MAX];
 
-    position_write(earliest, head->epoch, head->earliest);
-    position_write(last, head->epoch, head->last);
-    buf_add_format(to, ",\"earliest\":\"%s\",\"last\":\"%s\",\"restart\":",
-                   earliest, last);
-    json_text(to, link_slice(&restart));
+    json_position_member(to, "earliest", head->epoch, head->earliest);
+    json_position_member(to, "last", head->epoch, head->last);
+    json_text_member(to, "restart", link_slice(&restart));
     buf_add(to, "", 1);
 }

@@ -587,7 +587,6 @@ static void
 report_topic(struct buf *to, const struct foreign_topic *topic)
 {
     const struct documents_sum *sum = &topic->draft;
-    char time[DATETIME_SIZE];
 
     BUF_ADD(to, "{");
     json_text_member(to, "name", slice_of(topic->name));
@@ -599,10 +598,8 @@ report_topic(struct buf *to, const struct foreign_topic *topic)
     json_number_member(to, "last", sum->last);
     json_number_member(to, "documents", sum->last - sum->earliest);
     json_number_member(to, "bytes", sum->bytes);
-    datetime_write(time, sum->last_us);
     if (sum->last_us != 0)
-        json_text_member(to, "lastDocument",
-                         (struct slice){time, DATETIME_SIZE});
+        json_datetime_member(to, "lastDocument", sum->last_us);
     json_number_member(to, "subscriptions", topic->n_subscriptions);
     BUF_ADD(to, "}");
 }

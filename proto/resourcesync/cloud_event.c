@@ -60,7 +60,7 @@ cloud_event_write(struct buf *to, const struct change *change,
     struct slice time = find_own(change, "time");
     bool has_own = type.size > 0 && change->source_us != DATETIME_NONE;
     int64_t us = has_own ? change->source_us : change->datetime_us;
-    char position[POSITION_MAX], kind[64], text[DATETIME_SIZE];
+    char position[POSITION_MAX], kind[64];
 
     if (id.size == 0 || url.size == 0) {
         position_write(position, source->epoch, change->seq);
@@ -77,8 +77,7 @@ cloud_event_write(struct buf *to, const struct change *change,
                      first_of(find_own(change, "subject"), change->loc));
     if (time.size > 0)
         (void)!datetime_read(time, &us);
-    datetime_write(text, us);
-    json_text_member(to, "time", (struct slice){text, sizeof(text)});
+    json_datetime_member(to, "time", us);
     for (size_t i = 0; i < change->n_attributes; i++) {
         const struct attribute *a = &change->attributes[i];
 
@@ -99,14 +98,13 @@ cloud_event_write_heartbeat(struct buf *to,
                             const struct cloud_event_source *source,
                             uint64_t after, int64_t now_us)
 {
-    char position[POSITION_MAX], time[DATETIME_SIZE];
+    char position[POSITION_MAX];
 
     position_write(position, source->epoch, after);
-    datetime_write(time, now_us);
     buf_add_format(to, "{\"specversion\":\"1.0\",\"id\":\"%s-%" PRId64 "\"",
                    position, now_us);
     json_text_member(to, "source", source->url);
     json_text_member(to, "type", SLICE("org.resourcesync.heartbeat"));
-    json_text_member(to, "time", (struct slice){time, sizeof(time)});
+    json_datetime_member(to, "time", now_us);
     BUF_ADD(to, "}");
 }

@@ -106,6 +106,25 @@ json_time_member(struct buf *to, const char *name, int64_t us)
                          (struct slice){text, datetime_write_short(text, us)});
 }
 
+void
+json_datetime_member(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    datetime_write(text, us);
+    json_text_member(to, name, (struct slice){text, sizeof(text)});
+}
+
+void
+json_position_member(struct buf *to, const char *name, const char *epoch,
+                     uint64_t seq)
+{
+    char text[POSITION_MAX];
+
+    position_write(text, epoch, seq);
+    json_text_member(to, name, slice_of(text));
+}
+
 /* Problems */
 
 void

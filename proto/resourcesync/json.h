@@ -17,11 +17,14 @@ char *json_put_char(char *to, char c);
 
 /* Append a member to an object that has its brace: `name`, which needs no
  * escapes, and the value; a time in its shortest form, unless it is 0, or later
- * than any date. */
+ * than any date, and a datetime, as of an event, with six decimals. */
 void json_text_member(struct buf *to, const char *name, struct slice text);
 void json_number_member(struct buf *to, const char *name, uint64_t number);
 void json_flag_member(struct buf *to, const char *name, bool value);
 void json_time_member(struct buf *to, const char *name, int64_t us);
+void json_datetime_member(struct buf *to, const char *name, int64_t us);
+void json_position_member(struct buf *to, const char *name, const char *epoch,
+                          uint64_t seq);
 
 /*
  * Problems, as application/problem+json (RFC 9457):

@@ -309,7 +309,7 @@ answer(struct request *rq, unsigned status)
 
     close_request(a);
     a->status = status;
-    response_init(&r, status, "text/plain");
+    response_init(&r, status, "text/plain", NULL);
     response_header(&r, "X-Number", "%u", (unsigned)(a - world.asked));
     if (status != 200) {
         response_answer_problem(rq, &r, &why, NULL);
@@ -471,7 +471,7 @@ accept_stream(struct request *rq)
         !slice_is(rq->path, "/long"))
         return false;
     world.streaming.kind = rq->is_1_0 ? PLAIN : CHUNKS;
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     r.is_long = true;
     request_accept_long(rq, &r, rq->is_1_0 ? SLICE("m") : SLICE("1\r\nm\r\n"),
                         &streaming, &world.streaming);

@@ -318,7 +318,7 @@ answer_text(struct request *rq, void *user)
     struct called_tls *s = user;
     struct response r;
 
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     r.text = s->text;
     request_answer(rq, &r);
 }

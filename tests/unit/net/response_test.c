@@ -8,7 +8,7 @@ TEST(adds_header_lines)
 {
     struct response r;
 
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     response_header(&r, "ETag", "\"%d\"", 7);
     response_header(&r, "Link", "<%s>; rel=\"next\"", "http://a/");
 
@@ -24,7 +24,7 @@ TEST(leaves_out_headers_that_would_break_the_answer)
 
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     response_header(&r, "A", "x\r\nSet-Cookie: y");
     response_header(&r, "B", "%s", text);
     response_header(&r, "C", "\x7f");
@@ -168,7 +168,7 @@ answer_with_a_text(struct request *rq, void *user)
     assert_true(
         number_read((struct slice){path.data + 1, path.size - 1}, &size));
     memset(text, 't', sizeof(text));
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     for (int i = 0; i < RESPONSE_HEADERS_MAX; i += 10)
         response_header(&r, "E", "0123456789");
     r.text = (struct slice){text, size};

@@ -231,7 +231,7 @@ served_answer_later(struct task *task)
 
     if (rq) {
         atomic_fetch_sub(&served.n_open, 1);
-        response_init(&r, 200, "text/plain");
+        response_init(&r, 200, "text/plain", NULL);
         snprintf(text, sizeof(text), "later %zu", kept->body.size);
         r.text = slice_of(text);
         if (kept->is_body)
@@ -302,7 +302,7 @@ served_answer_text(struct request *rq, unsigned status, struct slice text)
 {
     struct response r;
 
-    response_init(&r, status, "text/plain");
+    response_init(&r, status, "text/plain", NULL);
     r.text = text;
     request_answer(rq, &r);
 }
@@ -503,7 +503,7 @@ served_send_body(struct request *rq)
     (void)request_parameter(rq, "size", &size);
     for (size_t i = 0; i < size.size; i++)
         n = n * 10 + (uint64_t)(size.data[i] - '0');
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     if (slice_is(path, "/file") || slice_is(path, "/cold"))
         r.body =
             served_file_body(served_shared_file(), n, slice_is(path, "/cold"));
@@ -543,7 +543,7 @@ served_long(struct request *rq)
 {
     struct response r;
 
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     r.is_long = true;
     if (rq->method == METHOD_HEAD)
         request_answer(rq, &r);

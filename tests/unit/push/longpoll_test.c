@@ -65,7 +65,7 @@ on_resumed(struct poll *poll, struct request *rq)
     }
     log_head(set->log, &head);
     snprintf(text, sizeof(text), "%u", (unsigned)head.last);
-    response_init(&r, 200, "text/plain");
+    response_init(&r, 200, "text/plain", NULL);
     r.text = slice_of(text);
     request_answer(rq, &r);
 }
