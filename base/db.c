@@ -555,7 +555,7 @@ look_at_end(void *user)
 {
     const atomic_bool *is_ending = user;
 
-    return atomic_load_explicit(is_ending, memory_order_relaxed);
+    return load_relaxed(is_ending);
 }
 
 void

@@ -6,12 +6,11 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include <sqlite3.h>
 
 #include "base/db_values.h"
 #include "base/map.h"
+#include "base/relaxed.h"
 
 enum db_mode {
     DB_WRITER, /* creates the file; WAL, synchronous=FULL, page_size 2048,

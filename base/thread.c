@@ -104,15 +104,13 @@ thread_wait(struct thread *t, int64_t wait_us)
 void
 thread_show_life(struct thread *t)
 {
-    atomic_store_explicit(&t->alive_us, clock_steady_us(),
-                          memory_order_relaxed);
+    store_relaxed(&t->alive_us, clock_steady_us());
 }
 
 int64_t
 thread_silent_us(const struct thread *t)
 {
-    return clock_steady_us() -
-           atomic_load_explicit(&t->alive_us, memory_order_relaxed);
+    return clock_steady_us() - load_relaxed(&t->alive_us);
 }
 
 void

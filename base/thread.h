@@ -15,8 +15,8 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
+#include "base/relaxed.h"
 #include "proto/problem.h"
 
 struct thread {

@@ -192,7 +192,7 @@ identity_provider_free(struct identity_provider *p)
 
     if (!p)
         return;
-    jwk_fetch_close(atomic_load_explicit(&p->fetch, memory_order_relaxed));
+    jwk_fetch_close(load_relaxed(&p->fetch));
     list_until_empty (token, &p->used, used)
         forget(p, token);
     map_fini(&p->tokens);

@@ -1,7 +1,5 @@
 #include "broker/access/jwk_set.h"
 
-#include <stdatomic.h>
-
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ecdsa.h>
@@ -10,6 +8,7 @@
 #include <openssl/param_build.h>
 #include <openssl/rsa.h>
 
+#include "base/relaxed.h"
 #include "broker/access/jose_text.h"
 
 #define SECRET_MIN   32
@@ -296,7 +295,7 @@ struct jwk_set *
 jwk_set_ref(struct jwk_set *set)
 {
     if (set)
-        atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+        add_relaxed(&set->refs, 1);
     return set;
 }
 

@@ -8,8 +8,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "broker/access/rights.h"
 #include "broker/base/authority.h"
 

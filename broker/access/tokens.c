@@ -501,7 +501,7 @@ tokens_find(struct tokens *t, struct slice text, int64_t now_us)
         found = ref_if_alive(token->principal, now_us);
     pthread_rwlock_unlock(&t->lock);
     if (found)
-        atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
+        store_relaxed(&found->used_us, now_us);
     return found;
 }
 
@@ -517,7 +517,7 @@ tokens_by(struct tokens *t, enum token_key key, struct slice text,
     found = ref_if_alive(token ? token->principal : NULL, now_us);
     pthread_rwlock_unlock(&t->lock);
     if (found && key == TOKEN_BY_CERTIFICATE)
-        atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
+        store_relaxed(&found->used_us, now_us);
     return found;
 }
 

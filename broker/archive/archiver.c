@@ -220,7 +220,7 @@ archiver_order(struct archiver *a, struct build_order *order)
 unsigned
 archiver_failures(struct archiver *a)
 {
-    return atomic_load_explicit(&a->rotation.n_failures, memory_order_relaxed);
+    return load_relaxed(&a->rotation.n_failures);
 }
 
 void

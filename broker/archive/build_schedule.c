@@ -126,10 +126,9 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
     const struct generation *current = &head->generations[kind].current;
     bool is_out_of_reach = current->seq < head->earliest;
     int64_t now_us = clock_now_us();
-    int64_t every = atomic_load_explicit(kind == GENERATION_RESOURCEDUMP
-                                             ? &set->resource_dump_every_us
-                                             : &set->resource_list_every_us,
-                                         memory_order_relaxed);
+    int64_t every = load_relaxed(kind == GENERATION_RESOURCEDUMP
+                                     ? &set->resource_dump_every_us
+                                     : &set->resource_list_every_us);
 
     if (head->last == current->seq || !has_kind(set, kind) ||
         clock_steady_us() < set->progress->builds[kind].retry_us)

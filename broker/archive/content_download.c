@@ -156,7 +156,7 @@ on_turn(struct call *call)
     struct fetch *f = list_entry(call, struct fetch, call);
 
     f->has_begun = true;
-    if (atomic_load_explicit(&f->is_unwanted, memory_order_relaxed))
+    if (load_relaxed(&f->is_unwanted))
         leave_fetch(f);
     return CALL_READY;
 }
@@ -167,7 +167,7 @@ on_piece(struct call *call, struct buf *piece)
     struct fetch *f = list_entry(call, struct fetch, call);
     struct buf taken = *piece;
 
-    if (atomic_load_explicit(&f->is_unwanted, memory_order_relaxed)) {
+    if (load_relaxed(&f->is_unwanted)) {
         leave_fetch(f);
         return CALL_LATER;
     }

@@ -19,8 +19,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
+#include "base/relaxed.h"
 #include "broker/calls/caller.h"
 #include "broker/state/content_files.h"
 

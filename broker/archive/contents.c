@@ -69,7 +69,7 @@ contents_arriving(const struct contents *c)
 void
 contents_announce(struct contents *c, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&c->announced, bytes, memory_order_relaxed);
+    add_relaxed(&c->announced, bytes);
 }
 
 enum status
@@ -77,8 +77,7 @@ contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
               uint64_t own, struct problem *why)
 {
     struct clients *clients = &c->registry->clients;
-    uint64_t taken = atomic_load_explicit(&c->announced, memory_order_relaxed) -
-                     own + LEAVES_BYTES;
+    uint64_t taken = load_relaxed(&c->announced) - own + LEAVES_BYTES;
     int fd =
         open(c->registry->config->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     uint64_t room = fd < 0 ? 0 : file_free_bytes(fd);
@@ -404,12 +403,9 @@ mark_unsettled(struct set *set)
 static void
 publish_counts(struct set *set, const struct content_at *at)
 {
-    atomic_store_explicit(&set->content_counts.files, at->files,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->content_counts.bytes, at->bytes,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->content_counts.missing, at->missing,
-                          memory_order_relaxed);
+    store_relaxed(&set->content_counts.files, at->files);
+    store_relaxed(&set->content_counts.bytes, at->bytes);
+    store_relaxed(&set->content_counts.missing, at->missing);
     atomic_store_explicit(&set->content_counts.last, at->seq,
                           memory_order_release);
 }

@@ -447,8 +447,7 @@ fetching_look(struct chore *chore)
         struct head head;
 
         if (!is_fetching(fetch->set) || !log_head(fetch->set->log, &head))
-            atomic_store_explicit(&fetch->is_unwanted, true,
-                                  memory_order_relaxed);
+            store_relaxed(&fetch->is_unwanted, true);
     }
 }
 

@@ -101,7 +101,7 @@ folds_gather(struct folds *f, const struct set *set, uint64_t last,
            clock_steady_us() < end_us) {
         struct batch *batch = NULL;
 
-        if (atomic_load_explicit(is_ending, memory_order_relaxed))
+        if (load_relaxed(is_ending))
             return problem(why, STATUS_STOPPED, "the broker is ending");
         rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
         if (rc || !batch)

@@ -103,9 +103,8 @@ static bool
 retain_set(struct set *set, const struct head *head, void *user)
 {
     struct problem why = {""};
-    struct retention retention = {
-        atomic_load_explicit(&set->retain_lists, memory_order_relaxed),
-        atomic_load_explicit(&set->retain_age_us, memory_order_relaxed)};
+    struct retention retention = {load_relaxed(&set->retain_lists),
+                                  load_relaxed(&set->retain_age_us)};
     int64_t before_us = retention_since_us(&retention);
     enum status rc = retain_lists(user, set, head, &retention, before_us, &why);
 

@@ -24,7 +24,7 @@ on_closed(struct post *post)
     if (post->status && post->status != STATUS_GONE) /* the set was removed */
         DIAG(DIAG_WARNING, "archive", "a list could not be closed",
              diag_text("error", post->why.text));
-    atomic_fetch_sub_explicit(&a->rotation->n_asked, 1, memory_order_relaxed);
+    subtract_relaxed(&a->rotation->n_asked, 1);
     free(a);
 }
 
@@ -32,8 +32,7 @@ static bool
 close_if_old(struct set *set, const struct head *head, void *user)
 {
     struct rotation *rotation = user;
-    int64_t age_us =
-        atomic_load_explicit(&set->rotate_age_us, memory_order_relaxed);
+    int64_t age_us = load_relaxed(&set->rotate_age_us);
     uint64_t n = 0;
     struct asked *a;
 
@@ -52,9 +51,9 @@ close_if_old(struct set *set, const struct head *head, void *user)
     a->post.set = set->log;
     a->post.list = head->list; /* not a later one */
     a->post.done = on_closed;
-    atomic_fetch_add_explicit(&rotation->n_asked, 1, memory_order_relaxed);
+    add_relaxed(&rotation->n_asked, 1);
     if (log_submit(set->registry->log, &a->post)) {
-        atomic_fetch_sub_explicit(&rotation->n_asked, 1, memory_order_relaxed);
+        subtract_relaxed(&rotation->n_asked, 1);
         free(a);
         return false;
     }
@@ -67,7 +66,7 @@ rotate_by_age(struct chore *chore)
     struct rotation *rotation = list_entry(chore, struct rotation, chore);
 
     if (!rotation->registry->config->cluster_read_only &&
-        atomic_load_explicit(&rotation->n_asked, memory_order_relaxed) == 0)
+        load_relaxed(&rotation->n_asked) == 0)
         registry_each(rotation->registry, close_if_old, rotation);
 }
 
@@ -78,7 +77,7 @@ file_some(struct chore *chore)
     struct log *log = rotation->registry->log;
     int64_t end_us = clock_steady_us() + STEP_US;
 
-    while (!atomic_load_explicit(log_ending(log), memory_order_relaxed) &&
+    while (!load_relaxed(log_ending(log)) &&
            clock_steady_us() >= rotation->again_us) {
         struct problem why = {""};
         bool is_done = true;
@@ -91,8 +90,7 @@ file_some(struct chore *chore)
         if (rc && rc != STATUS_STOPPED) {
             rotation->again_us = clock_steady_us() + AGAIN_US;
             metrics_add(METRIC_FILES_FAILED, 1);
-            if (atomic_fetch_add_explicit(&rotation->n_failures, 1,
-                                          memory_order_relaxed) == 0)
+            if (add_relaxed(&rotation->n_failures, 1) == 0)
                 DIAG(DIAG_WARNING, "archive",
                      "a closed list could not be filed, and will be tried "
                      "again",

@@ -10,8 +10,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "broker/archive/chore.h"
 #include "broker/sets/registry.h"
 

@@ -507,9 +507,8 @@ post_differences(struct upload_apply *a, struct state_fold *folding,
     if (a->n == 0) {
         a->upload->outcome.counts = a->counts;
         if (a->set)
-            atomic_store_explicit(&a->set->held_back,
-                                  a->upload->outcome.counts.held_back,
-                                  memory_order_relaxed);
+            store_relaxed(&a->set->held_back,
+                          a->upload->outcome.counts.held_back);
         *is_done = true;
         if (!a->is_healing)
             return STATUS_OK;

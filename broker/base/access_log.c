@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -162,8 +161,7 @@ report_full_rings(struct access_log *log)
     uint64_t n = 0;
 
     for (unsigned i = 0; i < log->n_rings; i++)
-        n += atomic_load_explicit(&log->rings[i].n_dropped,
-                                  memory_order_relaxed);
+        n += load_relaxed(&log->rings[i].n_dropped);
     if (n == log->n_dropped_seen)
         return;
     report_drops(n - log->n_dropped_seen, "its file is too slow");
@@ -294,8 +292,7 @@ drain_rings(struct access_log *log)
     for (unsigned i = 0; i < log->n_rings; i++) {
         struct ring *ring = &log->rings[i];
         uint64_t end = atomic_load_explicit(&ring->added, memory_order_acquire);
-        uint64_t taken =
-            atomic_load_explicit(&ring->taken, memory_order_relaxed);
+        uint64_t taken = load_relaxed(&ring->taken);
 
         is_any |= taken < end;
         while (taken < end) {
@@ -352,7 +349,7 @@ sleep_idle(struct access_log *log)
     atomic_store(&log->is_asleep, true);
     for (unsigned i = 0; i < log->n_rings; i++)
         if (atomic_load(&log->rings[i].added) !=
-            atomic_load_explicit(&log->rings[i].taken, memory_order_relaxed)) {
+            load_relaxed(&log->rings[i].taken)) {
             atomic_store(&log->is_asleep, false);
             return thread_wait(&log->thread, 0);
         }
@@ -380,7 +377,7 @@ write_lines(struct thread *thread)
 static char *
 find_place(struct ring *ring, size_t size, uint64_t *end)
 {
-    uint64_t added = atomic_load_explicit(&ring->added, memory_order_relaxed);
+    uint64_t added = load_relaxed(&ring->added);
     uint64_t taken = atomic_load_explicit(&ring->taken, memory_order_acquire);
     size_t at = added % ACCESS_RING_SIZE, rest = ACCESS_RING_SIZE - at;
     bool is_short = rest < size;
@@ -412,7 +409,7 @@ access_log_add(struct access_log *log, unsigned thread,
     size = (size + 7) & ~(size_t)7;
     r = (void *)find_place(ring, size, &end);
     if (!r) {
-        atomic_fetch_add_explicit(&ring->n_dropped, 1, memory_order_relaxed);
+        add_relaxed(&ring->n_dropped, 1);
         return;
     }
     to = r->texts;

@@ -18,7 +18,7 @@ struct authority *
 authority_ref(struct authority *a)
 {
     if (a)
-        atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+        add_relaxed(&a->refs, 1);
     return a;
 }
 
@@ -37,7 +37,7 @@ authority_unref(struct authority *a)
 void
 authority_end(struct authority *a, int64_t at_us)
 {
-    int64_t ends_us = atomic_load_explicit(&a->ends_us, memory_order_relaxed);
+    int64_t ends_us = load_relaxed(&a->ends_us);
 
     while (at_us < ends_us && !atomic_compare_exchange_weak_explicit(
                                   &a->ends_us, &ends_us, at_us,

@@ -14,8 +14,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
+#include "base/relaxed.h"
 #include "proto/problem.h"
 
 /* The reason of STATUS_DENIED: one text, whether a token is missing, unknown or
@@ -41,7 +40,7 @@ static inline bool
 authority_is_over(const struct authority *a, int64_t now_us)
 {
     for (; a; a = a->of)
-        if (atomic_load_explicit(&a->ends_us, memory_order_relaxed) <= now_us)
+        if (load_relaxed(&a->ends_us) <= now_us)
             return true;
     return false;
 }

@@ -80,31 +80,6 @@ clients_fini(struct clients *c)
     pthread_mutex_destroy(&c->mutex);
 }
 
-static uint64_t
-load_relaxed(const _Atomic(uint64_t) *n)
-{
-    return atomic_load_explicit(n, memory_order_relaxed);
-}
-
-static void
-store_relaxed(_Atomic(uint64_t) *to, uint64_t n)
-{
-    atomic_store_explicit(to, n, memory_order_relaxed);
-}
-
-/* Adds, and returns the value before. */
-static uint64_t
-add_relaxed(_Atomic(uint64_t) *to, uint64_t n)
-{
-    return atomic_fetch_add_explicit(to, n, memory_order_relaxed);
-}
-
-static void
-subtract_relaxed(_Atomic(uint64_t) *from, uint64_t n)
-{
-    atomic_fetch_sub_explicit(from, n, memory_order_relaxed);
-}
-
 void
 clients_limit_each(struct clients *c, enum client_kind kind, uint64_t most)
 {
@@ -173,7 +148,7 @@ client_of(struct clients *c, const struct client_key *key)
         list_init(&client->charged);
         tsearch(client, &c->tree, compare_clients);
     }
-    atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+    add_relaxed(&client->refs, 1);
     pthread_mutex_unlock(&c->mutex);
     return client;
 }
@@ -212,7 +187,7 @@ client_of_owner(struct clients *c, struct slice name)
     if (atomic_load_explicit(&client->has_name, memory_order_acquire))
         return client;
     pthread_mutex_lock(&c->mutex);
-    if (!atomic_load_explicit(&client->has_name, memory_order_relaxed)) {
+    if (!load_relaxed(&client->has_name)) {
         snprintf(client->name, sizeof(client->name), "%.*s", SLICE_ARG(name));
         atomic_store_explicit(&client->has_name, true, memory_order_release);
     }
@@ -265,7 +240,7 @@ struct client *
 client_ref(struct client *client)
 {
     if (client)
-        atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+        add_relaxed(&client->refs, 1);
     return client;
 }
 
@@ -304,7 +279,7 @@ client_unref(struct client *client)
 
     if (!client)
         return;
-    refs = atomic_load_explicit(&client->refs, memory_order_relaxed);
+    refs = load_relaxed(&client->refs);
     while (refs > 1)
         if (atomic_compare_exchange_weak_explicit(
                 &client->refs, &refs, refs - 1, memory_order_release,
@@ -458,8 +433,7 @@ static const char *const rate_names[CLIENT_RATES] = {
 static int64_t
 owed_us(const struct client *client, enum client_rate rate, int64_t now_us)
 {
-    int64_t paid_us =
-        atomic_load_explicit(&client->paid_us[rate], memory_order_relaxed);
+    int64_t paid_us = load_relaxed(&client->paid_us[rate]);
 
     return paid_us > now_us ? paid_us - now_us : 0;
 }
@@ -496,8 +470,7 @@ clients_charge(struct clients *c, struct client *client, enum client_rate rate,
 
     if (!client || !a_second)
         return;
-    from_us =
-        atomic_load_explicit(&client->paid_us[rate], memory_order_relaxed);
+    from_us = load_relaxed(&client->paid_us[rate]);
     do
         to_us = (from_us > now_us ? from_us : now_us) +
                 (int64_t)(n * 1000000 / a_second);
@@ -508,7 +481,7 @@ clients_charge(struct clients *c, struct client *client, enum client_rate rate,
         /* Keeps the client in the table until it has paid. */
         pthread_mutex_lock(&c->mutex);
         if (list_is_empty(&client->charged)) {
-            atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+            add_relaxed(&client->refs, 1);
             list_append(&c->charged, &client->charged);
         }
         pthread_mutex_unlock(&c->mutex);

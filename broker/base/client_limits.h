@@ -29,11 +29,11 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "base/relaxed.h"
 #include "proto/problem.h"
 
 /* Every table, memory and queue with a bound that clients fill, and the texts

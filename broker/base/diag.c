@@ -1,10 +1,10 @@
 #include "broker/base/diag.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/relaxed.h"
 #include "broker/base/metrics.h"
 
 /* Room for a sentence before it is escaped: a longer one is cut in its line. */
@@ -24,13 +24,13 @@ static const char *const names[] = {"error", "warning", "info", "debug"};
 void
 diag_set_level(enum diag_level level)
 {
-    atomic_store_explicit(&loudest, (int)level, memory_order_relaxed);
+    store_relaxed(&loudest, (int)level);
 }
 
 static bool
 is_written(enum diag_level level)
 {
-    return (int)level <= atomic_load_explicit(&loudest, memory_order_relaxed);
+    return (int)level <= load_relaxed(&loudest);
 }
 
 /* Limiting lines */

@@ -1,7 +1,6 @@
 #include "broker/base/log_line.h"
 
-#include <stdatomic.h>
-
+#include "base/relaxed.h"
 #include "proto/datetime.h"
 #include "proto/utf8.h"
 
@@ -22,7 +21,7 @@ static atomic_int chosen = LOG_LOGFMT;
 void
 log_line_set_format(enum log_format format)
 {
-    atomic_store_explicit(&chosen, (int)format, memory_order_relaxed);
+    store_relaxed(&chosen, (int)format);
 }
 
 static void
@@ -129,8 +128,7 @@ log_line_begin(struct log_line *line, int64_t time_us)
 {
     char text[DATETIME_SIZE];
 
-    line->format =
-        (enum log_format)atomic_load_explicit(&chosen, memory_order_relaxed);
+    line->format = (enum log_format)load_relaxed(&chosen);
     line->size = 0;
     datetime_write(text, time_us);
     memcpy(text + TIME_SIZE, "Z", 1);

@@ -1,7 +1,6 @@
 #include "broker/base/metrics.h"
 
 #include <dirent.h>
-#include <stdatomic.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -91,9 +90,7 @@ my_shard(void)
     static _Thread_local struct shard *mine;
 
     if (!mine)
-        mine = &shards[atomic_fetch_add_explicit(&n_threads, 1,
-                                                 memory_order_relaxed) %
-                       METRIC_SHARDS];
+        mine = &shards[add_relaxed(&n_threads, 1) % METRIC_SHARDS];
     return mine;
 }
 
@@ -104,16 +101,14 @@ observe_us(_Atomic(uint64_t) cells[HISTOGRAM_CELLS], int64_t us)
 
     while (bucket < BEYOND && us > bounds_us[bucket])
         bucket++;
-    atomic_fetch_add_explicit(&cells[bucket], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&cells[SUM], us > 0 ? (uint64_t)us : 0,
-                              memory_order_relaxed);
+    add_relaxed(&cells[bucket], 1);
+    add_relaxed(&cells[SUM], us > 0 ? (uint64_t)us : 0);
 }
 
 void
 metrics_add_label(enum metric metric, size_t value, int64_t n)
 {
-    atomic_fetch_add_explicit(&my_shard()->cells[metric][value], (uint64_t)n,
-                              memory_order_relaxed);
+    add_relaxed(&my_shard()->cells[metric][value], (uint64_t)n);
 }
 
 void
@@ -146,8 +141,8 @@ metrics_observe_request(size_t route, unsigned status, int64_t us)
     observe_us(my_shard()->requests[route][class], us);
     /* Most threads find it true, and do not fight for its cache line. */
     is_seen = &routes[route].is_seen[class];
-    if (!atomic_load_explicit(is_seen, memory_order_relaxed))
-        atomic_store_explicit(is_seen, true, memory_order_relaxed);
+    if (!load_relaxed(is_seen))
+        store_relaxed(is_seen, true);
 }
 
 void
@@ -159,8 +154,7 @@ metrics_set(enum metric metric, int64_t value)
 void
 metrics_set_label(enum metric metric, size_t value, int64_t n)
 {
-    atomic_store_explicit(&known[metric][value], (uint64_t)n,
-                          memory_order_relaxed);
+    store_relaxed(&known[metric][value], (uint64_t)n);
 }
 
 size_t
@@ -189,12 +183,10 @@ metrics_name(enum metric_label label, size_t value, const char *name)
 static uint64_t
 read_cell(enum metric metric, size_t cell)
 {
-    uint64_t sum =
-        atomic_load_explicit(&known[metric][cell], memory_order_relaxed);
+    uint64_t sum = load_relaxed(&known[metric][cell]);
 
     for (size_t i = 0; i < METRIC_SHARDS; i++)
-        sum += atomic_load_explicit(&shards[i].cells[metric][cell],
-                                    memory_order_relaxed);
+        sum += load_relaxed(&shards[i].cells[metric][cell]);
     return sum;
 }
 
@@ -251,16 +243,14 @@ write_requests(struct buf *to)
     for (size_t route = 0; route < METRIC_ROUTES_MAX; route++)
         for (size_t class = 0; class < STATUS_CLASSES; class ++)
             if (routes[route].path &&
-                atomic_load_explicit(&routes[route].is_seen[class],
-                                     memory_order_relaxed)) {
+                load_relaxed(&routes[route].is_seen[class])) {
                 uint64_t cells[HISTOGRAM_CELLS] = {0};
                 char labels[256];
 
                 for (size_t s = 0; s < METRIC_SHARDS; s++)
                     for (size_t i = 0; i < HISTOGRAM_CELLS; i++)
-                        cells[i] += atomic_load_explicit(
-                            &shards[s].requests[route][class][i],
-                            memory_order_relaxed);
+                        cells[i] +=
+                            load_relaxed(&shards[s].requests[route][class][i]);
                 snprintf(labels, sizeof(labels),
                          "method=\"%s\",route=\"%s\",status=\"%s\"",
                          routes[route].method, routes[route].path,

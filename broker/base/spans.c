@@ -16,15 +16,14 @@ spans_add(const struct span *span)
 {
     struct span *copy;
 
-    if (atomic_fetch_add_explicit(&n_waiting, 1, memory_order_relaxed) >=
-        SPANS_MAX) {
-        atomic_fetch_sub_explicit(&n_waiting, 1, memory_order_relaxed);
+    if (add_relaxed(&n_waiting, 1) >= SPANS_MAX) {
+        subtract_relaxed(&n_waiting, 1);
         metrics_add(METRIC_SPANS_DROPPED, 1);
         return;
     }
     copy = memory_room(sizeof(*copy));
     *copy = *span;
-    copy->next = atomic_load_explicit(&top, memory_order_relaxed);
+    copy->next = load_relaxed(&top);
     while (!atomic_compare_exchange_weak_explicit(
         &top, &copy->next, copy, memory_order_release, memory_order_relaxed))
         ;
@@ -46,6 +45,6 @@ spans_take(void)
         span = below;
         n++;
     }
-    atomic_fetch_sub_explicit(&n_waiting, n, memory_order_relaxed);
+    subtract_relaxed(&n_waiting, n);
     return oldest;
 }

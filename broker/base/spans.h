@@ -11,8 +11,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
+#include "base/relaxed.h"
 #include "proto/resourcesync/position.h"
 #include "proto/resourcesync/traceparent.h"
 
@@ -38,8 +37,7 @@ extern atomic_bool spans_are_open;
 static inline bool
 spans_are_wanted(struct slice traceparent)
 {
-    return atomic_load_explicit(&spans_are_open, memory_order_relaxed) &&
-           traceparent_is_valid(traceparent) &&
+    return load_relaxed(&spans_are_open) && traceparent_is_valid(traceparent) &&
            traceparent_is_sampled(traceparent);
 }
 

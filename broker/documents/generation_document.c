@@ -646,7 +646,7 @@ open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
     buf_init(&text, SET_FEW_BYTES + DOCUMENT_FRAME_MAX);
     rc = fold_log(wish, coverage.last, &few, &head.at_us, why);
     if (few.bytes.failed) {
-        atomic_store_explicit(&wish->set->is_long, true, memory_order_relaxed);
+        store_relaxed(&wish->set->is_long, true);
         rc = problem(why, STATUS_BUSY, "the Resource List is being built");
     }
     if (!rc) {

@@ -193,10 +193,8 @@ add_description(struct buf *to, struct set *set, const struct head *head)
             ",\"content\":{\"mode\":\"%s\",\"last\":%" PRIu64
             ",\"kept\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"missing\":%" PRIu64
             "}",
-            modes[settings.content], last,
-            atomic_load_explicit(&counts->files, memory_order_relaxed),
-            atomic_load_explicit(&counts->bytes, memory_order_relaxed),
-            atomic_load_explicit(&counts->missing, memory_order_relaxed));
+            modes[settings.content], last, load_relaxed(&counts->files),
+            load_relaxed(&counts->bytes), load_relaxed(&counts->missing));
     peers_unref(settings.peers);
     add_harvest(to, set);
     buf_add_format(to,
@@ -207,8 +205,7 @@ add_description(struct buf *to, struct set *set, const struct head *head)
                    head->list - head->first_list, head->file_bytes);
     before = ",\"subscribers\":{";
     for (size_t i = 0; i < TRANSPORTS; i++) {
-        unsigned n =
-            atomic_load_explicit(&set->subscribers[i], memory_order_relaxed);
+        unsigned n = load_relaxed(&set->subscribers[i]);
 
         buf_add_format(to, "%s\"%s\":%u", before, transport_rows[i].label, n);
         before = ",";
@@ -525,8 +522,7 @@ handle_set_rate_get(const struct route_call *call)
     for (size_t i = 0; i < TRANSPORTS; i++) {
         buf_add_format(&text, "%s\"%s\":{\"connected\":%u,\"lag\":%u}", before,
                        transport_rows[i].label,
-                       atomic_load_explicit(&call->set->subscribers[i],
-                                            memory_order_relaxed),
+                       load_relaxed(&call->set->subscribers[i]),
                        rate.transport_lags[i]);
         before = ",";
     }

@@ -267,8 +267,7 @@ consider_set(struct set *set, const struct head *head, void *user)
 {
     struct worst *w = user;
     struct harvest *harvest;
-    uint64_t held_back =
-        atomic_load_explicit(&set->held_back, memory_order_relaxed);
+    uint64_t held_back = load_relaxed(&set->held_back);
 
     (void)head;
     if (!set_is_visible(set, w->principal))

@@ -96,7 +96,7 @@ session_find(struct http *http, struct request *rq)
         return NULL;
     }
     if (found) { /* relaxed: principal.h */
-        atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
+        store_relaxed(&found->used_us, now_us);
         request_set_authority(rq, authority);
     }
     return found;

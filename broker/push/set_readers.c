@@ -124,9 +124,8 @@ set_readers_leave(struct reader *reader)
 void
 set_readers_count(const struct reader *reader, int n)
 {
-    atomic_fetch_add_explicit(
-        &read_set_of(reader)->set->subscribers[reader->kind], (unsigned)n,
-        memory_order_relaxed);
+    add_relaxed(&read_set_of(reader)->set->subscribers[reader->kind],
+                (unsigned)n);
 }
 
 void

@@ -594,10 +594,8 @@ look_at_all(struct push_thread *t)
             close_denied(s);
     }
     for (size_t i = 0; i < TRANSPORTS; i++) {
-        atomic_store_explicit(&t->lags[i].sum, lags[i].sum,
-                              memory_order_relaxed);
-        atomic_store_explicit(&t->lags[i].max, lags[i].max,
-                              memory_order_relaxed);
+        store_relaxed(&t->lags[i].sum, lags[i].sum);
+        store_relaxed(&t->lags[i].max, lags[i].max);
     }
 }
 
@@ -609,10 +607,9 @@ push_measure(struct push *push)
 
         for (unsigned n = 0; n < push->n_threads; n++) {
             struct shown_lag *shown = &push->threads[n].lags[i];
-            uint64_t lag =
-                atomic_load_explicit(&shown->max, memory_order_relaxed);
+            uint64_t lag = load_relaxed(&shown->max);
 
-            sum += atomic_load_explicit(&shown->sum, memory_order_relaxed);
+            sum += load_relaxed(&shown->sum);
             if (lag > max)
                 max = lag;
         }

@@ -19,8 +19,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "broker/access/tokens.h"
 #include "broker/base/client_limits.h"
 #include "broker/config/config.h"
