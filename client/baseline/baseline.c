@@ -100,7 +100,7 @@ struct baseline {
     bool has_reported;      /* an entry was read */
     uint64_t n_reported;    /* resources, including repeats */
     bool is_done;           /* ended without failure */
-    struct timer *turn;
+    struct timer turn;
     struct parts parts;
     struct part now;             /* the current part; `parts` owns its URL */
     unsigned n_led;              /* parts that this one names */
@@ -131,7 +131,7 @@ baseline_free(struct baseline *b)
         return;
     document_stream_free(b->reading);
     dump_reader_free(b->dump);
-    timer_free(b->turn);
+    timer_stop(&b->turn);
     baseline_parts_fini(&b->parts);
     digest_check_free(b->rows);
     scratch_close(&b->scratch, b->is_done);
@@ -175,7 +175,7 @@ fail_because(struct baseline *b, const struct problem *why)
     if (b->why.rc)
         return;
     b->why = *why;
-    timer_start(b->turn, 0);
+    timer_start(&b->turn, 0);
 }
 
 static void
@@ -311,7 +311,7 @@ hand_over_entry(struct baseline *b, const struct document_entry *entry,
     b->has_reported = true;
     if (!b->why.rc && source_limits_check_resources(&b->client->room,
                                                     ++b->n_reported, &b->why))
-        timer_start(b->turn, 0);
+        timer_start(&b->turn, 0);
     if (b->why.rc)
         return;
     if (entry->change.lastmod_us > b->place.lastmod_us)
@@ -364,7 +364,7 @@ go_on(struct baseline *b)
 {
     b->n_attempts = 0;
     b->pause_ms = PAUSE_FIRST;
-    timer_start(b->turn, 0);
+    timer_start(&b->turn, 0);
 }
 
 static void
@@ -386,7 +386,7 @@ waits_for_retry(struct baseline *b, const struct problem *why)
         (b->plan.patience_s && why->retry_after_s > b->plan.patience_s))
         return false;
     ms = pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
-    timer_start(b->turn, ms);
+    timer_start(&b->turn, ms);
     if (b->plan.on_wait && !b->now.is_package)
         b->plan.on_wait(&copy, ms, b->user); /* last: may free `b` */
     return true;
@@ -609,7 +609,7 @@ judge_check(struct baseline *b, const struct document_stream_end *end)
                  "resources may be missing",
                  b->parts.all[0].url, READINGS_MOST);
         b->checked = b->parts.next; /* that is the end */
-        timer_start(b->turn, 0);
+        timer_start(&b->turn, 0);
         return;
     }
     snprintf(why, sizeof(why), "%.300s has changed while the list was read",
@@ -622,7 +622,7 @@ judge_check(struct baseline *b, const struct document_stream_end *end)
                   b->is_dump ? b->plan.offered->resource_dump
                              : b->plan.offered->resource_list,
                   true);
-    timer_start(b->turn, 0);
+    timer_start(&b->turn, 0);
 }
 
 /* Goes to the next document that needs a second look. False: none. */
@@ -740,9 +740,9 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     b->on_end = on_end;
     b->user = user;
     b->scratch = SCRATCH_NONE;
-    b->turn = timer_new(client->loop, on_turn, b);
+    timer_init(&b->turn, client->loop, on_turn, b);
     b->rows = digest_check_new(SLICE(""), LENGTH_NONE, true);
-    if (!b->turn || !b->rows) {
+    if (!b->rows) {
         baseline_free(b);
         return NULL;
     }
@@ -757,7 +757,7 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     else if (!plan->scratch ||
              !scratch_open(&b->scratch, plan->scratch, &b->why))
         begin_reading(b, first, true);
-    timer_start(b->turn, 0);
+    timer_start(&b->turn, 0);
     return b;
 }
 
@@ -770,5 +770,5 @@ baseline_hold(struct baseline *baseline, bool is_held)
     else if (baseline->dump)
         dump_reader_hold(baseline->dump, is_held);
     else if (!is_held && !baseline_parts_first(&baseline->parts))
-        timer_start(baseline->turn, 0);
+        timer_start(&baseline->turn, 0);
 }

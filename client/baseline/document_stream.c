@@ -36,7 +36,7 @@ struct document_stream {
     char *url;
     struct fetch *fetch;
     struct document *document;
-    struct timer *turn;
+    struct timer turn;
     struct buf held;
     size_t n_read;               /* bytes of `held` that were fed */
     struct digest_check *digest; /* of all bytes */
@@ -173,7 +173,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         fetch_hold(r->fetch, true);
         r->is_web_paused = true;
     }
-    timer_start(r->turn, 0);
+    timer_start(&r->turn, 0);
     return true;
 }
 
@@ -185,7 +185,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
 
     r->fetch = NULL;
     r->is_fetched = true;
-    timer_start(r->turn, 0);
+    timer_start(&r->turn, 0);
     if (r->why.rc)
         return;
     r->why = *why;
@@ -228,7 +228,7 @@ document_stream_free(struct document_stream *r)
     if (!r)
         return;
     fetch_free(r->fetch);
-    timer_free(r->turn);
+    timer_stop(&r->turn);
     document_free(r->document);
     digest_check_free(r->digest);
     if (r->spool)
@@ -255,7 +255,7 @@ on_turn(void *user)
                 return;
             if (++n < TURN_ENTRIES)
                 continue;
-            timer_start(r->turn, 0);
+            timer_start(&r->turn, 0);
             return;
         }
         if (r->is_fetched && (r->why.rc || r->is_read)) {
@@ -334,8 +334,8 @@ document_stream_start(struct td_client *client, const char *url,
     entry_queue_init(&r->entries);
     buf_init(&r->held, HELD_MAX);
     r->url = strdup(url);
-    r->turn = timer_new(client->loop, on_turn, r);
-    if (r->url && r->turn && r->digest)
+    timer_init(&r->turn, client->loop, on_turn, r);
+    if (r->url && r->digest)
         r->fetch = fetch_start(client, &request, on_body, on_answer, r);
     if (!r->fetch) {
         document_stream_free(r);
@@ -349,5 +349,5 @@ document_stream_hold(struct document_stream *reading, bool is_held)
 {
     reading->is_paused = is_held;
     if (!is_held)
-        timer_start(reading->turn, 0);
+        timer_start(&reading->turn, 0);
 }

@@ -33,7 +33,7 @@ struct dump_reader {
     char file[DOWNLOAD_NAME_MAX]; /* the package */
 
     enum dump_reader_state state;
-    struct timer *turn;
+    struct timer turn;
     struct download *download;
     bool was_other; /* than announced */
     struct zip_reader *package;
@@ -51,7 +51,7 @@ dump_reader_free(struct dump_reader *d)
     if (!d)
         return;
     download_free(d->download);
-    timer_free(d->turn);
+    timer_stop(&d->turn);
     document_free(d->document);
     zip_reader_close(d->package);
     entry_queue_fini(&d->entries);
@@ -71,7 +71,7 @@ fail_package(struct dump_reader *d)
     if (rc != STATUS_MEMORY && rc != STATUS_IO)
         problem_prefix(&d->why, rc, "the package %.300s: ", d->url);
     d->state = ENDING;
-    timer_start(d->turn, 0);
+    timer_start(&d->turn, 0);
     return false;
 }
 
@@ -94,13 +94,13 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     d->why = *why;
     if (answer->is_other && !d->was_other) {
         d->was_other = true;
-        timer_start(d->turn, 0);
+        timer_start(&d->turn, 0);
     } else if (why->rc ||
                zip_reader_open(&d->package, d->dir_fd, d->file, &d->why)) {
         fail_package(d);
     } else {
         d->state = EXPECTING;
-        timer_start(d->turn, 0);
+        timer_start(&d->turn, 0);
     }
 }
 
@@ -293,7 +293,7 @@ on_turn(void *user)
         dump_reader_free(d);
         return;
     }
-    timer_start(d->turn, 0);
+    timer_start(&d->turn, 0);
 }
 
 struct dump_reader *
@@ -313,15 +313,15 @@ dump_reader_start(struct td_client *client,
     entry_queue_init(&d->entries);
     d->url = strdup(request->url);
     d->hash = slice_dup(request->hash);
-    d->turn = timer_new(client->loop, on_turn, d);
-    if (!d->url || !d->hash || !d->turn) {
+    timer_init(&d->turn, client->loop, on_turn, d);
+    if (!d->url || !d->hash) {
         dump_reader_free(d);
         return NULL;
     }
     /* A name that a later run finds again. */
     snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016llx",
              (unsigned long long)fnv1a(FNV1A_BEGIN, slice_of(d->url)));
-    timer_start(d->turn, 0);
+    timer_start(&d->turn, 0);
     return d;
 }
 
@@ -330,5 +330,5 @@ dump_reader_hold(struct dump_reader *dump, bool is_held)
 {
     dump->is_paused = is_held;
     if (!is_held && !dump->download)
-        timer_start(dump->turn, 0);
+        timer_start(&dump->turn, 0);
 }

@@ -140,7 +140,7 @@ struct downloads {
     downloads_done_fn *on_done;
     void *user;
     struct host_queues *hosts;
-    struct timer *turn;
+    struct timer turn;
     struct list all;  /* struct download_job */
     struct list over; /* of these, for on_done, oldest first */
     size_t n_jobs;
@@ -180,8 +180,8 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
         .asked_most_ms = DOWNLOADS_PAUSE_MOST_MS,
         .patience_ms = limits->patience_ms,
     });
-    d->turn = timer_new(client->loop, on_turn, d);
-    if (!d->hosts || !d->turn) {
+    timer_init(&d->turn, client->loop, on_turn, d);
+    if (!d->hosts) {
         downloads_free(d);
         return NULL;
     }
@@ -200,7 +200,7 @@ downloads_free(struct downloads *downloads)
     list_until_empty (job, &downloads->all, node)
         download_job_free(job);
     host_queues_free(downloads->hosts);
-    timer_free(downloads->turn);
+    timer_stop(&downloads->turn);
     handle_loop_retire(downloads->client->loop, &downloads->retired, NULL);
 }
 
@@ -208,7 +208,7 @@ static void
 set_over(struct download_job *job)
 {
     list_append(&job->downloads->over, &job->over);
-    timer_start(job->downloads->turn, 0);
+    timer_start(&job->downloads->turn, 0);
 }
 
 /* Leaves the current link for the next one. */
@@ -248,7 +248,7 @@ queue_job(struct download_job *job)
             problem(&why, STATUS_UNREACHABLE, "%s is down for now", host->name);
         } else {
             host_queues_push(host, &job->queued, false);
-            timer_start(d->turn, 0);
+            timer_start(&d->turn, 0);
             return;
         }
         leave_link(job, &why);
@@ -323,7 +323,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     d->n_running--;
     d->n_came += answer->n_came;
     host_queues_done(d->hosts, &job->queued, end, why->retry_after_s, now);
-    timer_start(d->turn, 0);
+    timer_start(&d->turn, 0);
     if (!why->rc) {
         job->bytes = answer->bytes;
         job->date_s = answer->date_s;
@@ -416,14 +416,14 @@ on_turn(void *user)
            (queued = host_queues_take(d->hosts, clock_steady_ms())))
         start_job(list_entry(queued, struct download_job, queued));
     if (!list_is_empty(&d->over)) {
-        timer_start(d->turn, 0);
+        timer_start(&d->turn, 0);
         return;
     }
     wait = d->n_running < d->limits.total
                ? host_queues_wait_ms(d->hosts, clock_steady_ms())
                : -1;
     if (wait >= 0)
-        timer_start(d->turn, (uint64_t)wait + 1);
+        timer_start(&d->turn, (uint64_t)wait + 1);
 }
 
 /* Wants */
@@ -500,7 +500,7 @@ downloads_drop(struct downloads *downloads, uint64_t id)
     }
     downloads->n_jobs--;
     download_job_free(job);
-    timer_start(downloads->turn, 0);
+    timer_start(&downloads->turn, 0);
     return true;
 }
 

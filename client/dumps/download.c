@@ -73,7 +73,7 @@ struct download {
     char *encoding;
     char validator[VALIDATOR_MAX]; /* of the answer, for the note; "": none */
 
-    struct timer *turn; /* for the steps before the exchange */
+    struct timer turn; /* for the steps before the exchange */
     struct fetch *fetch;
     struct digest_check *digests;
     int fd;
@@ -217,7 +217,7 @@ free_download(struct download *d)
 {
     count_none(d);
     fetch_free(d->fetch);
-    timer_free(d->turn);
+    timer_stop(&d->turn);
     digest_check_free(d->digests);
     file_close(&d->fd);
     free(d->url);
@@ -571,7 +571,7 @@ on_turn(void *user)
                      d->digests, (struct slice){d->step, (size_t)n}, &fault)) {
         d->bytes += (uint64_t)n;
         count_bytes(d, (uint64_t)n);
-        timer_start(d->turn, 0);
+        timer_start(&d->turn, 0);
         return;
     }
     if (n != 0 && !begin_file(d)) {
@@ -605,13 +605,12 @@ download_start(struct td_client *client, const struct download_request *request,
     d->hash = slice_dup(request->hash);
     d->encoding = slice_dup(request->encoding);
     d->digests = digest_check_new(request->hash, request->length, false);
-    d->turn = timer_new(client->loop, on_turn, d);
-    if (!d->url || !d->file || !d->hash || !d->encoding || !d->digests ||
-        !d->turn) {
+    timer_init(&d->turn, client->loop, on_turn, d);
+    if (!d->url || !d->file || !d->hash || !d->encoding || !d->digests) {
         free_download(d);
         return NULL;
     }
-    timer_start(d->turn, 0);
+    timer_start(&d->turn, 0);
     return d;
 }
 

@@ -83,7 +83,7 @@ go_on_after(struct td_follower *f, const struct td_message *message,
         return follower_may_compare(f) ? follower_rest(f, 0)
                                        : follower_fail(f, STATUS_OK, "%s", "");
     if (f->state == FOLLOWER_LIVE && follower_may_compare(f))
-        timer_start(f->timer, 0);
+        timer_start(&f->timer, 0);
     /* Heartbeats alone are no progress. */
     if (f->how.until_caught_up && f->place.has_goal &&
         message->kind == TD_CHANGES && !message->n_changes) {

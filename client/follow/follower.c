@@ -74,7 +74,7 @@ follower_enter(struct td_follower *f, enum follower_state state)
     buf_fini(&f->gap.body);
     changes_clear(&f->delivery.batch.changes);
     f->delivery.has_batch = false;
-    timer_stop(f->timer);
+    timer_stop(&f->timer);
     f->is_due = false;
     f->pusher.is_waiting = false;
     f->state = state;
@@ -154,7 +154,7 @@ bool
 follower_rest(struct td_follower *f, uint64_t ms)
 {
     follower_enter(f, FOLLOWER_RESTING);
-    timer_start(f->timer, ms);
+    timer_start(&f->timer, ms);
     return false;
 }
 
@@ -179,7 +179,7 @@ push_nudge(struct td_follower *f)
         return;
     }
     f->pusher.is_waiting = false;
-    timer_start(f->timer, 0); /* in a pause this sets is_due */
+    timer_start(&f->timer, 0); /* in a pause this sets is_due */
 }
 
 bool
@@ -426,7 +426,7 @@ follower_free(void *follower)
     close_pusher(f);
     drop_live(f);
     drop_exchanges(f);
-    timer_free(f->timer);
+    timer_stop(&f->timer);
     if (!f->is_calling)
         close_files(f);
     handle_loop_retire(f->client->loop, &f->retired, release_follower);

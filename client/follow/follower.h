@@ -227,7 +227,7 @@ struct td_follower {
     bool is_due;     /* the timer expired in a pause: do its work then */
     bool is_calling; /* a callback runs */
     struct retired retired;
-    struct timer *timer;
+    struct timer timer;
 
     /* The objects at work: of the last three one at a time. */
     struct discovery *discovery;

@@ -30,6 +30,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->client = client;
     f->running = (struct running){.close = follower_free, .owner = f};
     f->phases = phases;
+    timer_init(&f->timer, client->loop, follower_continue, f);
     f->plan = *plan;
     if (!plan->message_user)
         f->plan.message_user = plan->user;
@@ -51,8 +52,6 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     if (f->options.has_place)
         follower_set_place(f, &f->options.place);
     if (!rc && broker_message_init(&f->delivery.message, f->how.form))
-        rc = problem_memory(why);
-    if (!rc && !(f->timer = timer_new(client->loop, follower_continue, f)))
         rc = problem_memory(why);
     if (rc) {
         follower_free(f);
@@ -165,7 +164,7 @@ td_follower_resume(struct td_follower *follower)
     if (follower->state == FOLLOWER_ENDED)
         return;
     if (follower->state != FOLLOWER_RESTING || follower->is_due)
-        timer_start(follower->timer, 0);
+        timer_start(&follower->timer, 0);
     follower->is_due = false;
 }
 
@@ -179,7 +178,7 @@ td_follower_compare(struct td_follower *follower, const char *why)
     c->is_wanted = true;
     snprintf(c->reason, sizeof(c->reason), "%s", why);
     if (follower->state == FOLLOWER_LIVE)
-        timer_start(follower->timer, 0);
+        timer_start(&follower->timer, 0);
     else if (follower->pusher.is_waiting)
         push_nudge(follower);
 }

@@ -2,7 +2,6 @@
 
 #include "base/array.h"
 #include "base/gunzip.h"
-#include "base/loop.h"
 #include "client/history/part_list.h"
 #include "client/lib/fetch.h"
 #include "client/source/document_fetch.h"
@@ -76,7 +75,7 @@ struct list_reader {
     list_reader_batch_fn *on_batch;
     list_reader_end_fn *on_end;
     void *user;
-    struct timer *timer;
+    struct timer timer;
     bool is_paused;
     atomic_bool is_dropped; /* read by workers: they need no order with it */
 
@@ -118,7 +117,7 @@ list_reader_free(struct list_reader *r)
     }
     history_parts_fini(&r->archives);
     history_parts_fini(&r->parts);
-    timer_free(r->timer);
+    timer_stop(&r->timer);
     handle_loop_retire(r->client->loop, &r->retired, NULL);
 }
 
@@ -255,7 +254,7 @@ on_list_done(struct job *job)
     struct coming_list *list = list_entry(job, struct coming_list, job);
 
     list->state = LIST_READY;
-    timer_start(list->reader->timer, 0); /* loop_work may have called this */
+    timer_start(&list->reader->timer, 0); /* loop_work may have called this */
 }
 
 static void
@@ -273,7 +272,7 @@ on_fetched(struct fetch_answer *answer, const struct problem *why, void *user)
         if (list->why.rc == STATUS_MALFORMED)
             list->why.rc = STATUS_UNSUPPORTED;
         list->state = LIST_READY;
-        timer_start(r->timer, 0);
+        timer_start(&r->timer, 0);
         return;
     }
     list->body = answer->body;
@@ -381,7 +380,7 @@ on_piece_done(struct job *job)
     struct coming_piece *p = list_entry(job, struct coming_piece, job);
 
     p->is_done = true;
-    timer_start(p->reader->timer, 0); /* loop_work may have called this */
+    timer_start(&p->reader->timer, 0); /* loop_work may have called this */
 }
 
 /* Gives workers the next pieces of the current list. */
@@ -437,7 +436,7 @@ hand_over_piece(struct list_reader *r)
         return;
     if (!goes_on)
         r->is_paused = true; /* until it is freed */
-    timer_start(r->timer, 0);
+    timer_start(&r->timer, 0);
 }
 
 /* Does what can be done now. One piece is handed over in each turn of the loop,
@@ -478,7 +477,7 @@ on_timer(void *user)
         list->state = LIST_NONE;
         r->current = 1 - r->current;
         r->i_piece = 0;
-        timer_start(r->timer, 0);
+        timer_start(&r->timer, 0);
     }
 }
 
@@ -569,9 +568,8 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
         buf_init(&r->lists[i].body, 0);
         buf_init(&r->lists[i].text, LIST_READER_LIST_MAX);
     }
-    r->timer = timer_new(client->loop, on_timer, r);
-    if (!r->timer ||
-        history_parts_add(&r->archives, slice_of(plan->archive), NULL) ||
+    timer_init(&r->timer, client->loop, on_timer, r);
+    if (history_parts_add(&r->archives, slice_of(plan->archive), NULL) ||
         !ask_archive(r)) {
         list_reader_free(r);
         return NULL;
@@ -584,5 +582,5 @@ list_reader_hold(struct list_reader *r, bool is_held)
 {
     r->is_paused = is_held;
     if (!is_held)
-        timer_start(r->timer, 0);
+        timer_start(&r->timer, 0);
 }

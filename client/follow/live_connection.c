@@ -41,8 +41,8 @@ live_free(struct live *live)
     if (live->own && live->transport->stop)
         live->transport->stop(live);
     fetch_free(live->fetch);
-    timer_free(live->timer);
-    timer_free(live->again);
+    timer_stop(&live->timer);
+    timer_stop(&live->again);
     handle_loop_retire(live->client->loop, &live->retired, release_connection);
 }
 
@@ -57,7 +57,7 @@ static void
 end_later(struct live *live)
 {
     live->is_ending = true;
-    timer_start(live->timer, 0);
+    timer_start(&live->timer, 0);
 }
 
 void
@@ -201,9 +201,9 @@ wait_on(struct live *live)
     if (live->is_ending)
         return;
     if (live->is_paused || live->transport->is_watched)
-        timer_stop(live->timer);
+        timer_stop(&live->timer);
     else
-        timer_start(live->timer, waited_ms(live));
+        timer_start(&live->timer, waited_ms(live));
 }
 
 void
@@ -244,8 +244,8 @@ on_timer(void *user)
         live->on_end(&live->end, live->user);
     } else if (!live->is_late) {
         live->is_late = true;
-        timer_start(live->timer, LOOK_MS);
-        timer_start(live->again, 0);
+        timer_start(&live->timer, LOOK_MS);
+        timer_start(&live->again, 0);
     } else {
         live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
                     "%s for %.1f s",
@@ -290,11 +290,10 @@ live_start(struct td_client *client, const struct live_request *request,
     live->url = strdup(request->url);
     server = servers_find(&client->servers, request->url);
     live->token_version = server ? server->token_version : 0;
-    live->timer = timer_new(client->loop, on_timer, live);
-    live->own =
-        live->url && live->timer ? calloc(1, live->transport->size) : NULL;
-    live->again = timer_new(client->loop, live->transport->go_on, live);
-    if (!live->own || !live->again || !live->transport->start(live)) {
+    timer_init(&live->timer, client->loop, on_timer, live);
+    timer_init(&live->again, client->loop, live->transport->go_on, live);
+    live->own = live->url ? calloc(1, live->transport->size) : NULL;
+    if (!live->own || !live->transport->start(live)) {
         live_free(live);
         return NULL;
     }
@@ -311,5 +310,5 @@ live_hold(struct live *live, bool is_held)
     if (is_held && live->transport->pause)
         live->transport->pause(live);
     else
-        timer_start(live->again, 0);
+        timer_start(&live->again, 0);
 }

@@ -281,7 +281,7 @@ continue_survey(struct td_follower *f)
     if (!f->is_paused && f->delivery.has_batch) {
         if (!deliver_batch(f))
             return false;
-        timer_start(f->timer, 0);
+        timer_start(&f->timer, 0);
         return true;
     }
     if (f->is_paused) {

@@ -92,7 +92,7 @@ struct shared_stream {
     unsigned pause_ms;
     int64_t heartbeat_ms; /* when the sets got their last heartbeats */
     struct buf body;      /* of the request for events */
-    struct timer *work;   /* connects, or sends what is pending */
+    struct timer work;    /* connects, or sends what is pending */
 };
 
 /* The transport's part of a follower's `struct live` */
@@ -145,7 +145,7 @@ work_soon(struct shared_stream *s)
     if (s->is_timed)
         return;
     s->is_timed = true;
-    timer_start(s->work, s->live && s->transport == TD_EVENTS ? JOIN_MS : 0);
+    timer_start(&s->work, s->live && s->transport == TD_EVENTS ? JOIN_MS : 0);
 }
 
 /* Ends a follower's part; it does not know yet. `is_asked`: the broker still
@@ -291,7 +291,7 @@ static void
 pause_stream(struct shared_stream *s, const char *why, unsigned ms)
 {
     s->is_timed = true;
-    timer_start(s->work, ms);
+    timer_start(&s->work, ms);
     s->events.on_trouble(why, ms, s->user);
 }
 
@@ -478,7 +478,7 @@ on_stream_end(const struct live_end *end, void *user)
     s->is_timed = false;
     if (end->how == LIVE_UNFIT && s->transport == TD_WEBSOCKET)
         transport_choice_unfit(host_choice(s), TD_WEBSOCKET, clock_steady_ms());
-    timer_stop(s->work);
+    timer_stop(&s->work);
     buf_clear(&s->body);
     /* A connection that failed, broke or fell silent: the broker may be away,
      * or a proxy does not carry WebSockets. Tries events, too, and then
@@ -662,11 +662,7 @@ shared_stream_new(struct td_client *client, const struct td_follow_options *how,
     s->pause_ms = PAUSE_FIRST;
     s->open = how->transports & (TD_WEBSOCKET | TD_EVENTS);
     buf_init(&s->body, BODY_MAX);
-    s->work = timer_new(client->loop, on_work, s);
-    if (!s->work) {
-        shared_stream_free(s);
-        return NULL;
-    }
+    timer_init(&s->work, client->loop, on_work, s);
     return s;
 }
 
@@ -676,7 +672,7 @@ shared_stream_free(struct shared_stream *s)
     if (!s)
         return;
     live_free(s->live);
-    timer_free(s->work);
+    timer_stop(&s->work);
     for (size_t i = 0; i < s->n_sets; i++) {
         free(s->sets[i]->name);
         free(s->sets[i]);

@@ -59,9 +59,9 @@ struct live {
     struct fetch *fetch; /* NULL: none, or it has ended */
     struct buf held;     /* bytes that have come, messages among them */
 
-    struct timer *again; /* after a pause, or because more is left to do */
-    struct timer *timer; /* the answer's, of silence, or of the end */
-    uint64_t await_ms;   /* time for the answer */
+    struct timer again; /* after a pause, or because more is left to do */
+    struct timer timer; /* the answer's, of silence, or of the end */
+    uint64_t await_ms;  /* time for the answer */
     bool is_answered;
     bool has_message; /* one came */
     bool is_paused;

@@ -54,7 +54,7 @@ read_part(struct history *h)
             return;
         }
         h->state = HISTORY_DELIVER;
-        timer_start(h->timer, 0);
+        timer_start(&h->timer, 0);
         return;
     }
     /* Moves the place to the list's `until`, if that is later and has passed:
@@ -129,12 +129,12 @@ history_start(struct td_client *client, const struct history_plan *plan,
     history_clear_root(h);
     h->list.head.from_us = h->list.head.until_us = DATETIME_NONE;
     h->scratch = SCRATCH_NONE;
-    h->timer = timer_new(client->loop, on_timer, h);
-    if (!h->timer || (plan->lists && read_lists_drop(plan->lists))) {
+    timer_init(&h->timer, client->loop, on_timer, h);
+    if (plan->lists && read_lists_drop(plan->lists)) {
         history_free(h);
         return NULL;
     }
-    timer_start(h->timer, 0);
+    timer_start(&h->timer, 0);
     return h;
 }
 
@@ -143,5 +143,5 @@ history_hold(struct history *h, bool is_held)
 {
     h->is_paused = is_held;
     if (!is_held)
-        timer_start(h->timer, 0);
+        timer_start(&h->timer, 0);
 }

@@ -313,7 +313,7 @@ next_part(struct history *h)
     h->i++;
     h->list.is_loaded = false;
     h->state = HISTORY_READ;
-    timer_start(h->timer, 0);
+    timer_start(&h->timer, 0);
 }
 
 /* The bytes of entries, in the package of a Change Dump */
@@ -388,7 +388,7 @@ history_deliver(struct history *h)
         if (taken < 0)
             return;
         if (taken && !take_member(h, k->entry, file)) {
-            timer_start(h->timer, 0);
+            timer_start(&h->timer, 0);
             return;
         }
         h->list.i_kept++;
@@ -407,7 +407,7 @@ history_deliver(struct history *h)
             return;
     }
     if (h->list.i_kept < h->list.kept.n)
-        timer_start(h->timer, 0);
+        timer_start(&h->timer, 0);
     else
         next_part(h);
 }

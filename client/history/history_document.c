@@ -525,7 +525,7 @@ end_list(struct history *h, const struct document_fetch_answer *answer)
         h->i = h->parts.n;
     else
         h->state = HISTORY_DELIVER;
-    timer_start(h->timer, 0);
+    timer_start(&h->timer, 0);
 }
 
 /* Takes all pages of the index: the last one may name the newest list. */
@@ -536,7 +536,7 @@ end_index(struct history *h, const struct document_fetch_answer *answer)
         return;
     h->state = HISTORY_SEARCH;
     if (history_take_older(h))
-        timer_start(h->timer, 0);
+        timer_start(&h->timer, 0);
 }
 
 static void
@@ -591,14 +591,14 @@ end_probe(struct history *h, const struct document_fetch_answer *answer)
                        : h->root.first_us))
         return;
     h->i++; /* the search looks at this part again */
-    timer_start(h->timer, 0);
+    timer_start(&h->timer, 0);
 }
 
 static void
 end_older(struct history *h)
 {
     if (h->older.i < h->older.documents.n || history_take_older(h))
-        timer_start(h->timer, 0);
+        timer_start(&h->timer, 0);
 }
 
 static void
@@ -623,7 +623,7 @@ end_document(struct history *h, const struct document_fetch_answer *answer,
     if (answer->is_unchanged) {
         h->search.is_quiet = h->state == HISTORY_SEARCH && h->origin.has_part;
         if (h->search.is_quiet)
-            timer_start(h->timer, 0); /* history_search goes on */
+            timer_start(&h->timer, 0); /* history_search goes on */
         else
             history_end_well(h);
         return;

@@ -21,7 +21,7 @@ read_from(struct history *h, size_t i)
 {
     h->i = h->origin.has_part && h->search.first < i ? h->search.first : i;
     h->state = HISTORY_READ;
-    timer_start(h->timer, 0);
+    timer_start(&h->timer, 0);
 }
 
 /* All known parts begin after the place. */
@@ -89,7 +89,7 @@ look_further(struct history *h)
         free(first->prev);
         first->prev = NULL;
         if (history_take_older(h))
-            timer_start(h->timer, 0);
+            timer_start(&h->timer, 0);
     } else {
         end_gone(h);
     }

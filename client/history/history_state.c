@@ -52,7 +52,7 @@ history_free(struct history *h)
     scratch_close(&h->scratch, h->temporary[0]);
     if (h->temporary[0])
         rmdir(h->temporary);
-    timer_free(h->timer);
+    timer_stop(&h->timer);
     history_clear_root(h);
     list_entries_fini(&h->list.kept);
     mark_set_fini(&h->list.past.known);
@@ -201,7 +201,7 @@ static void
 wait_before_retry(struct history *h, unsigned ms)
 {
     h->retry.due_ms = clock_steady_ms() + ms;
-    timer_start(h->timer, ms);
+    timer_start(&h->timer, ms);
 }
 
 bool
@@ -212,7 +212,7 @@ history_is_due(struct history *h)
     if (!h->retry.due_ms)
         return true;
     if (left > 0) {
-        timer_start(h->timer, (uint64_t)left);
+        timer_start(&h->timer, (uint64_t)left);
         return false;
     }
     h->retry.due_ms = 0;

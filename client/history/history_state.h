@@ -121,7 +121,7 @@ struct history {
     history_entry_fn *on_entry;
     history_end_fn *on_end;
     void *user;
-    struct timer *timer;
+    struct timer timer;
     bool is_paused;
 
     enum history_state state;

@@ -193,14 +193,13 @@ client_wait(struct td_client *client, unsigned ms, bool *is_over)
 {
     bool is_late = false;
     bool *is_end = is_over ? is_over : &is_late;
-    struct timer *timer = timer_new(client->loop, on_waited, is_end);
-    enum status rc = STATUS_MEMORY;
+    struct timer timer;
+    enum status rc;
 
-    if (timer) {
-        timer_start(timer, ms);
-        rc = handle_loop_until(client->loop, is_end);
-        timer_free(timer);
-    }
+    timer_init(&timer, client->loop, on_waited, is_end);
+    timer_start(&timer, ms);
+    rc = handle_loop_until(client->loop, is_end);
+    timer_stop(&timer);
     return rc;
 }
 

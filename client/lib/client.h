@@ -111,5 +111,5 @@ enum status client_until(struct td_client *client, const bool *is_over,
 
 /* Runs the loop for `ms` milliseconds, or until *is_over, which it sets to true
  * at their end; NULL: there is none. STATUS_STOPPED as soon as td_stop was
- * called, STATUS_MEMORY; STATUS_INVALID: in a callback of the handle. */
+ * called; STATUS_INVALID: in a callback of the handle. */
 enum status client_wait(struct td_client *client, unsigned ms, bool *is_over);

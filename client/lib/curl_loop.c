@@ -17,9 +17,9 @@
 struct curl_loop {
     struct td_client *client;
     CURLM *multi;
-    struct timer *timeout; /* libcurl's */
-    struct timer *finish;  /* 0 ms: report finished and lost transfers */
-    struct list lost;      /* struct curl_loop_transfer */
+    struct timer timeout; /* libcurl's */
+    struct timer finish;  /* 0 ms: report finished and lost transfers */
+    struct list lost;     /* struct curl_loop_transfer */
 };
 
 static void
@@ -28,7 +28,7 @@ socket_action(struct curl_loop *web, curl_socket_t fd, int flags)
     int running;
 
     curl_multi_socket_action(web->multi, fd, flags, &running);
-    timer_start(web->finish, 0);
+    timer_start(&web->finish, 0);
 }
 
 static void
@@ -115,7 +115,7 @@ on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
             curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
             if (list_is_empty(&transfer->lost))
                 list_append(&web->lost, &transfer->lost);
-            timer_start(web->finish, 0);
+            timer_start(&web->finish, 0);
             return 0;
         }
         curl_multi_assign(web->multi, fd, socket);
@@ -131,9 +131,9 @@ on_timer(CURLM *multi, long ms, void *user)
 
     (void)multi;
     if (ms < 0)
-        timer_stop(web->timeout);
+        timer_stop(&web->timeout);
     else
-        timer_start(web->timeout, (uint64_t)ms);
+        timer_start(&web->timeout, (uint64_t)ms);
     return 0;
 }
 
@@ -147,9 +147,9 @@ curl_loop_new(struct td_client *client)
     web->client = client;
     list_init(&web->lost);
     web->multi = curl_multi_init();
-    web->timeout = timer_new(client->loop, on_timeout, web);
-    web->finish = timer_new(client->loop, on_finish, web);
-    if (!web->multi || !web->timeout || !web->finish) {
+    timer_init(&web->timeout, client->loop, on_timeout, web);
+    timer_init(&web->finish, client->loop, on_finish, web);
+    if (!web->multi) {
         curl_loop_free(web);
         return NULL;
     }
@@ -168,8 +168,8 @@ curl_loop_free(struct curl_loop *web)
         return;
     /* While it closes connections, libcurl may still report sockets. */
     curl_multi_cleanup(web->multi);
-    timer_free(web->timeout);
-    timer_free(web->finish);
+    timer_stop(&web->timeout);
+    timer_stop(&web->finish);
     free(web);
 }
 

@@ -8,7 +8,6 @@
 
 #include <curl/curl.h>
 
-#include "base/list.h"
 #include "client/lib/client.h"
 
 struct curl_loop;

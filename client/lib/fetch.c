@@ -63,7 +63,7 @@ struct fetch {
 
     struct curl_loop_transfer transfer; /* of this hop */
     struct host_place place;            /* of this hop, at its host */
-    struct timer *hand_over;
+    struct timer hand_over;
 
     struct fetch_request request; /* redirects: those that are left; url,
                                      headers and body: below */
@@ -203,7 +203,7 @@ on_bytes(char *bytes, size_t one, size_t size, void *user)
         return 0;
     f->n_bytes += size;
     buf_add(&f->pending, bytes, size);
-    timer_start(f->hand_over, 0);
+    timer_start(&f->hand_over, 0);
     return f->pending.failed ? 0 : size;
 }
 
@@ -441,7 +441,7 @@ fetch_free(struct fetch *f)
     curl_loop_remove(f->client->web, &f->transfer);
     curl_easy_cleanup(f->transfer.easy);
     curl_slist_free_all(f->transfer.headers);
-    timer_free(f->hand_over);
+    timer_stop(&f->hand_over);
     curl_slist_free_all(f->given);
     buf_fini(&f->answer.body);
     buf_fini(&f->pending);
@@ -517,7 +517,7 @@ end_fetch(struct fetch *f, const struct problem *why)
 {
     if (why->rc && why->rc != STATUS_STOPPED)
         f->answer.status = 0;
-    timer_stop(f->hand_over);
+    timer_stop(&f->hand_over);
     f->on_end(&f->answer, why, f->user);
     fetch_free(f);
 }
@@ -572,7 +572,7 @@ on_hand_over(void *user)
         curl_loop_remove(f->client->web, &f->transfer);
         finish_fetch(f);
     } else if (gunzip_is_behind(f->gunzip[0])) {
-        timer_start(f->hand_over, 0);
+        timer_start(&f->hand_over, 0);
     } else if (f->is_done) {
         finish_fetch(f);
     } else if (f->is_web_paused) {
@@ -583,7 +583,7 @@ on_hand_over(void *user)
         if (f->result) {
             curl_loop_remove(f->client->web, &f->transfer);
             f->is_done = true;
-            timer_start(f->hand_over, 0);
+            timer_start(&f->hand_over, 0);
         }
     }
 }
@@ -673,8 +673,8 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
     buf_init(&f->plain, PLAIN_MOST);
     for (size_t i = 0; i < N_VALUES; i++)
         buf_init(&f->values[i], VALUE_MAX);
-    f->hand_over = timer_new(client->loop, on_hand_over, f);
-    if (!f->hand_over || !copy_request(f, request) || !begin_transfer(f)) {
+    timer_init(&f->hand_over, client->loop, on_hand_over, f);
+    if (!copy_request(f, request) || !begin_transfer(f)) {
         fetch_free(f);
         return NULL;
     }
@@ -687,7 +687,7 @@ fetch_hold(struct fetch *fetch, bool is_held)
     fetch->is_paused = is_held;
     host_place_hold(fetch->client->places, &fetch->place, is_held);
     if (!is_held)
-        timer_start(fetch->hand_over, 0);
+        timer_start(&fetch->hand_over, 0);
 }
 
 /* Meanings */

@@ -11,7 +11,6 @@
 #include <uv.h>
 
 #include "base/clock.h"
-#include "base/loop.h"
 
 /* A century. */
 #define TIMER_MAX_MS (UINT64_C(100) * 366 * 86400 * 1000)
@@ -22,13 +21,6 @@ struct handle_loop {
     bool is_stopped; /* stop_fd was readable */
     bool is_turning;
     struct retired *retired;
-};
-
-struct timer {
-    struct alarm alarm;
-    struct loop *loop;
-    timer_fn *fn;
-    void *user;
 };
 
 struct descriptor {
@@ -194,27 +186,12 @@ on_alarm(struct alarm *alarm)
     timer->fn(timer->user); /* it may free the timer */
 }
 
-struct timer *
-timer_new(struct handle_loop *loop, timer_fn *fn, void *user)
-{
-    struct timer *timer = calloc(1, sizeof(*timer));
-
-    if (!timer)
-        return NULL;
-    timer->alarm.ring = on_alarm;
-    timer->loop = loop->loop;
-    timer->fn = fn;
-    timer->user = user;
-    return timer;
-}
-
 void
-timer_free(struct timer *timer)
+timer_init(struct timer *timer, struct handle_loop *loop, timer_fn *fn,
+           void *user)
 {
-    if (!timer)
-        return;
-    timer_stop(timer);
-    free(timer);
+    *timer = (struct timer){
+        .alarm.ring = on_alarm, .loop = loop->loop, .fn = fn, .user = user};
 }
 
 void

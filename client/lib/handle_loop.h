@@ -12,11 +12,10 @@
  */
 #pragma once
 
-#include "proto/c.h"
+#include "base/loop.h"
 #include "proto/status.h"
 
 struct handle_loop;
-struct loop;
 
 /* `stop_fd` becomes readable when the loop has to return. NULL: no memory, or
  * no descriptors. */
@@ -63,16 +62,25 @@ struct retired { /* a member of the object, zero at first */
 void handle_loop_retire(struct handle_loop *loop, struct retired *retired,
                         void (*release)(struct retired *retired));
 
-/* Timers: once per start. */
+/* Timers: once per start. A member of its owner's struct, which must not move
+ * while the timer runs; needs no memory, so it cannot fail. */
 
-struct timer;
 typedef void timer_fn(void *user);
 
-struct timer *timer_new(struct handle_loop *loop, timer_fn *fn, void *user);
-void timer_free(struct timer *timer); /* NULL is allowed */
+struct timer {
+    struct alarm alarm;
+    struct loop *loop;
+    timer_fn *fn;
+    void *user;
+};
+
+void timer_init(struct timer *timer, struct handle_loop *loop, timer_fn *fn,
+                void *user);
 
 /* Calls back after `ms`; 0: soon. Replaces an earlier start. */
 void timer_start(struct timer *timer, uint64_t ms);
+
+/* The owner calls it before it is freed. All zero is allowed. */
 void timer_stop(struct timer *timer);
 
 /* Descriptors: the loop calls back as long as one is ready. */

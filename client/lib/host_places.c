@@ -24,7 +24,7 @@ struct places_host {
 struct host_places {
     unsigned per_host;
     struct list hosts; /* struct places_host */
-    struct timer *turn;
+    struct timer turn;
 };
 
 static void on_turn(void *user);
@@ -38,11 +38,7 @@ host_places_new(struct handle_loop *loop)
         return NULL;
     list_init(&places->hosts);
     places->per_host = HOST_PLACES_DEFAULT;
-    places->turn = timer_new(loop, on_turn, places);
-    if (!places->turn) {
-        free(places);
-        return NULL;
-    }
+    timer_init(&places->turn, loop, on_turn, places);
     return places;
 }
 
@@ -63,7 +59,7 @@ host_places_free(struct host_places *places)
         return;
     list_until_empty (host, &places->hosts, node)
         forget_host(host);
-    timer_free(places->turn);
+    timer_stop(&places->turn);
     free(places);
 }
 
@@ -183,12 +179,12 @@ on_turn(void *user)
         list_remove(&place->node);
         place->is_waiting = false;
         count_place(place, 1);
-        timer_start(places->turn, 0);
+        timer_start(&places->turn, 0);
         place->on_turn(place->user);
         return;
     }
     if (least_ms >= 0)
-        timer_start(places->turn, (uint64_t)least_ms);
+        timer_start(&places->turn, (uint64_t)least_ms);
 }
 
 bool
@@ -214,7 +210,7 @@ host_place_ask(struct host_places *places, struct host_place *place,
     }
     place->is_waiting = true;
     list_append(queue_of(host, place), &place->node);
-    timer_start(places->turn, 0);
+    timer_start(&places->turn, 0);
     return false;
 }
 
@@ -230,7 +226,7 @@ host_place_return(struct host_places *places, struct host_place *place)
     place->host->n_known--;
     place->host = NULL;
     place->is_waiting = false;
-    timer_start(places->turn, 0);
+    timer_start(&places->turn, 0);
 }
 
 void
@@ -244,7 +240,7 @@ host_place_hold(struct host_places *places, struct host_place *place,
         return;
     if (!place->is_waiting)
         count_place(place, is_held ? -1 : 1);
-    timer_start(places->turn, 0);
+    timer_start(&places->turn, 0);
 }
 
 void
@@ -260,7 +256,7 @@ host_places_pause(struct host_places *places, const char *url, unsigned status,
         return;
     host->until_ms = until_ms;
     host->status = status;
-    timer_start(places->turn, 0);
+    timer_start(&places->turn, 0);
 }
 
 unsigned

@@ -27,7 +27,6 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "client/lib/handle_loop.h"
 
 /* The default of `per_host`. */

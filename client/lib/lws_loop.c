@@ -38,7 +38,6 @@
 
 #include "base/certificates.h"
 #include "base/inflater.h"
-#include "base/loop.h"
 
 /* Milliseconds to connect to an address, if there is another one. */
 #define ADDRESS_MS 4000
@@ -439,7 +438,7 @@ fail_address(struct lws_link *link, enum status rc, const char *format, ...)
     va_start(args, format);
     problem_vset(&link->why, rc, format, args);
     va_end(args);
-    timer_start(link->timer, 0);
+    timer_start(&link->timer, 0);
 }
 
 static void
@@ -501,13 +500,13 @@ connect_next(struct lws_link *link)
                                    false)) {
             refuse_address(link);
         } else if (connect_to(link, link->current)) {
-            timer_stop(link->timer);
+            timer_stop(&link->timer);
             if (link->next)
-                timer_start(link->timer, ADDRESS_MS);
+                timer_start(&link->timer, ADDRESS_MS);
             return;
         }
     }
-    timer_start(link->timer, 0);
+    timer_start(&link->timer, 0);
 }
 
 /* An address has failed, or its time is over. */
@@ -554,9 +553,7 @@ lws_loop_open(struct lws_link *link, struct td_client *client)
     unsigned version;
 
     link->client = client;
-    link->timer = timer_new(client->loop, on_timer, link);
-    if (!link->timer)
-        return false;
+    timer_init(&link->timer, client->loop, on_timer, link);
     if (read_url(link, target, &why) || !find_vhost(link, &why)) {
         fail_address(link, why.rc, "%s", why.text);
         return why.rc != STATUS_MEMORY;
@@ -589,7 +586,7 @@ void
 lws_loop_close(struct lws_link *link)
 {
     drop_socket(link);
-    timer_free(link->timer);
+    timer_stop(&link->timer);
     if (link->look_up) {
         link->look_up->link = NULL;
         uv_cancel((uv_req_t *)&link->look_up->uv);
@@ -629,7 +626,7 @@ add_headers(struct lws_link *link, char **at, size_t room)
     for (line = link->target.headers; line; line = line->next)
         *at = stpcpy(stpcpy(*at, line->data), "\r\n");
     link->is_asked = true;
-    timer_stop(link->timer);
+    timer_stop(&link->timer);
     return 0;
 }
 
@@ -654,7 +651,7 @@ end_connection(struct lws_link *link, enum lws_callback_reasons what, void *in,
     if (link->is_asked)
         pass_event(link, what, in, size);
     else
-        timer_start(link->timer, 0);
+        timer_start(&link->timer, 0);
     link->wsi = NULL;
     return 0;
 }

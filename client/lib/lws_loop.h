@@ -72,7 +72,7 @@ struct lws_link {
     struct lws_target target;
     struct look_up *look_up; /* under way */
     struct addrinfo *addresses, *next, *current;
-    struct timer *timer;
+    struct timer timer;
     struct address_policy_check check;
     bool is_asked, is_calling;
     unsigned n_extensions; /* that the answer accepts */

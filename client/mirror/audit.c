@@ -583,9 +583,8 @@ compare_and_repair(struct audit *a)
 static bool
 open_all(struct audit *a, const char *dir)
 {
-    if (!mirror_init(&a->theirs, a->client, &a->following) ||
-        !mirror_init(&a->mine, a->client, &a->repairing))
-        return mirror_fail_memory(&a->mine);
+    mirror_init(&a->theirs, a->client, &a->following);
+    mirror_init(&a->mine, a->client, &a->repairing);
     a->mine.dir = mirror_dir_open(dir, false, &a->why);
     if (!a->mine.dir ||
         !mirror_open_db(&a->mine, a->mine.dir, "mirror.db", &a->why))

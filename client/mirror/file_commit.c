@@ -9,7 +9,6 @@
 
 #include "base/array.h"
 #include "base/file.h"
-#include "base/loop.h"
 #include "client/mirror/mirror.h"
 
 bool

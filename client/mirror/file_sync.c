@@ -87,7 +87,7 @@ struct file_sync {
     struct file_commit *group;
     void (*on_idle)(void *user);
     void *user;
-    struct timer *turn;
+    struct timer turn;
     bool is_due;  /* the timer runs */
     bool is_held; /* file_sync_hold */
     int64_t from; /* id behind which the next look begins */
@@ -615,11 +615,11 @@ file_sync_new(struct mirror *m, void (*on_idle)(void *user), void *user)
     w->on_idle = on_idle;
     w->user = user;
     w->enough = DOWNLOADS_ROOM;
-    w->turn = timer_new(m->client->loop, on_turn, w);
+    timer_init(&w->turn, m->client->loop, on_turn, w);
     w->group = file_commit_new(m, on_out, w);
     w->m->downloads = downloads_new(m->client, &limits, m->dir->incoming_fd,
                                     on_done, on_again, w);
-    if (!w->turn || !w->group || !w->m->downloads) {
+    if (!w->group || !w->m->downloads) {
         file_sync_free(w);
         return NULL;
     }
@@ -637,7 +637,7 @@ file_sync_free(struct file_sync *w)
     downloads_free(w->m->downloads);
     w->m->downloads = NULL;
     file_commit_free(w->group);
-    timer_free(w->turn);
+    timer_stop(&w->turn);
     free(w);
 }
 
@@ -647,7 +647,7 @@ file_sync_poke(struct file_sync *w)
     if (w->is_due)
         return;
     w->is_due = true;
-    timer_start(w->turn, w->n_flights ? TURN_MS : 0);
+    timer_start(&w->turn, w->n_flights ? TURN_MS : 0);
 }
 
 void

@@ -136,7 +136,7 @@ on_progress(void *user)
     struct mirror *m = user;
     struct td_sync_event now = {0};
 
-    timer_start(m->progress, PROGRESS_MS);
+    timer_start(&m->progress, PROGRESS_MS);
     count_event(m, &now);
     if (!memcmp(&now, &m->last, sizeof(now)))
         return;
@@ -144,18 +144,15 @@ on_progress(void *user)
     mirror_report(m, TD_SYNC_PROGRESS, NULL);
 }
 
-bool
+void
 mirror_init(struct mirror *m, struct td_client *client,
             const struct td_sync_options *options)
 {
     *m = (struct mirror){.client = client, .options = options};
     client->room = (struct source_limits){.limits = client->room.limits};
-    m->progress = timer_new(client->loop, on_progress, m);
-    if (!m->progress)
-        return !problem_memory(&m->why);
+    timer_init(&m->progress, client->loop, on_progress, m);
     if (options->on_event)
-        timer_start(m->progress, PROGRESS_MS);
-    return true;
+        timer_start(&m->progress, PROGRESS_MS);
 }
 
 void
@@ -163,5 +160,5 @@ mirror_fini(struct mirror *m)
 {
     mirror_db_close(m->db);
     mirror_dir_close(m->dir);
-    timer_free(m->progress);
+    timer_stop(&m->progress);
 }

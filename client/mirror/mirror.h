@@ -30,7 +30,7 @@ struct mirror {
     struct mirror_db *db;
     struct file_sync *work;      /* NULL: nothing is fetched or removed */
     struct downloads *downloads; /* of `work` */
-    struct timer *progress;
+    struct timer progress;
     struct td_sync_event last; /* the numbers of the last event */
     uint64_t n_done;
     uint64_t bytes_done; /* without those of downloads */
@@ -43,8 +43,7 @@ struct mirror {
 void mirror_defaults(struct td_sync_options *to,
                      const struct td_sync_options *from);
 
-/* False: no memory, and `why` says so. */
-bool mirror_init(struct mirror *m, struct td_client *client,
+void mirror_init(struct mirror *m, struct td_client *client,
                  const struct td_sync_options *options);
 
 /* Closes the database and the directory; the work is the caller's. */

@@ -87,7 +87,7 @@ struct set_sync {
 
     /* While it is open. */
     struct td_follower *follower;
-    struct timer *quiet;
+    struct timer quiet;
     struct buf hash;
     struct buf links;
     bool is_behind;
@@ -493,7 +493,7 @@ note_where(struct set_sync *f, const struct td_message *message)
         f->has_arrived = true;
     f->is_behind = message->kind == TD_CHANGES && !f->has_arrived;
     if (f->is_behind)
-        timer_start(f->quiet, QUIET_MS);
+        timer_start(&f->quiet, QUIET_MS);
     if (message->position && strlen(message->position) < sizeof(f->position))
         strcpy(f->position, message->position);
     if (message->is_comparison) /* its end has reported TD_SYNC_COMPLETE */
@@ -611,7 +611,7 @@ on_set_end(const struct problem *why, void *user)
 
     f->is_behind = false;
     f->is_current = why->rc == STATUS_OK && !f->why.rc;
-    timer_stop(f->quiet);
+    timer_stop(&f->quiet);
     if (!f->why.rc)
         f->why = *why;
     if (f->why.is_limit) /* of all sets: nothing more is fetched */
@@ -666,11 +666,10 @@ static void
 set_sync_close(struct set_sync *f)
 {
     td_follower_close(f->follower);
-    timer_free(f->quiet);
+    timer_stop(&f->quiet);
     buf_fini(&f->hash);
     buf_fini(&f->links);
     f->follower = NULL;
-    f->quiet = NULL;
     f->is_behind = false;
 }
 
@@ -712,12 +711,10 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
     problem_memory(why);
     memcpy(new.reported, f->reported, sizeof(new.reported));
     *f = new;
-    f->quiet = timer_new(m->client->loop, on_quiet, f);
+    timer_init(&f->quiet, m->client->loop, on_quiet, f);
     set_out(f);
     buf_init(&f->hash, TEXT_MAX);
     buf_init(&f->links, TEXT_MAX);
-    if (!f->quiet)
-        goto out;
     if (!mirror_db_set(m->db, f->url, &f->set, f->position) ||
         !mirror_db_certainty(m->db, f->set, &f->certainty) || !settle_held(f)) {
         *why = m->why;
@@ -732,7 +729,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
         listing = NULL;
         goto out;
     }
-    timer_start(f->quiet, QUIET_MS);
+    timer_start(&f->quiet, QUIET_MS);
     is_open = !follow_set(f, is_visit, scratch, listing, why);
 out:
     free(scratch);
@@ -1028,11 +1025,12 @@ td_sync(struct td_client *client, const char *url, const char *dir,
         const struct td_sync_options *options)
 {
     struct td_sync_options filled;
-    struct mirror m = {.client = client};
+    struct mirror m;
     struct problem why = {""};
 
     client_begin(client);
     mirror_defaults(&filled, options);
+    mirror_init(&m, client, &filled);
     host_places_set(client->places, filled.per_host);
     if (!url || !uri_is_web(url))
         problem(&why, STATUS_INVALID,
@@ -1041,8 +1039,6 @@ td_sync(struct td_client *client, const char *url, const char *dir,
                 url ? url : "");
     else if (!dir || !dir[0])
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
-    else if (!mirror_init(&m, client, &filled))
-        why = m.why;
     else if ((m.dir = mirror_dir_open(dir, true, &why)) &&
              mirror_open_db(&m, m.dir, "mirror.db", &why)) {
         if (!renew_files(&m))

@@ -42,7 +42,7 @@ struct td_publisher {
     struct slice body;      /* of `post`, for fetch */
     size_t batch_changes;   /* smaller after 413 */
     struct fetch *fetch;    /* POSTING */
-    struct timer *timer;    /* NULL while it rests */
+    struct timer timer;
     unsigned pause_ms;
     struct flush *flush; /* td_publisher_flush waits; NULL: no */
 };
@@ -71,8 +71,7 @@ rest_after_post(struct td_publisher *p)
     if (p->state == RESTING)
         return;
     p->state = RESTING;
-    timer_free(p->timer);
-    p->timer = NULL;
+    timer_stop(&p->timer);
     client_idles(p->client, &p->running, true);
     end_flush(p, NULL);
 }
@@ -81,7 +80,7 @@ static void
 wait_for(struct td_publisher *p, int state, unsigned ms)
 {
     p->state = state;
-    timer_start(p->timer, ms);
+    timer_start(&p->timer, ms);
 }
 
 /* True if there is enough for a post. */
@@ -252,17 +251,13 @@ on_time(void *user)
 }
 
 /* Makes sure that a post begins after `ms`, or sooner. */
-static enum status
+static void
 wake_publisher(struct td_publisher *p, unsigned ms)
 {
     if (p->state != RESTING)
-        return STATUS_OK;
-    p->timer = timer_new(p->client->loop, on_time, p);
-    if (!p->timer)
-        return problem_memory(&p->client->problem);
+        return;
     client_idles(p->client, &p->running, false);
     wait_for(p, LINGERING, ms);
-    return STATUS_OK;
 }
 
 /* The public interface */
@@ -275,7 +270,7 @@ free_publisher(void *owner)
     client_leaves(p->client, &p->running);
     end_flush(p, NULL);
     fetch_free(p->fetch);
-    timer_free(p->timer);
+    timer_stop(&p->timer);
     forget_post(p);
     spool_close(p->spool);
     handle_loop_retire(p->client->loop, &p->retired, NULL);
@@ -304,6 +299,7 @@ td_publisher_open(struct td_client *client, const char *set_url,
     p->running =
         (struct running){.close = free_publisher, .owner = p, .is_idle = true};
     client_runs(client, &p->running);
+    timer_init(&p->timer, client->loop, on_time, p);
     if (options)
         p->options = *options;
     p->batch_changes = or_default(p->options.batch_changes, BATCH_CHANGES);
@@ -324,7 +320,7 @@ td_publisher_open(struct td_client *client, const char *set_url,
     }
     p->options.spool = NULL; /* the caller's */
     if (!rc && p->spool->n_changes > 0)
-        rc = wake_publisher(p, 0);
+        wake_publisher(p, 0);
     if (rc) {
         free_publisher(p);
         return client_end(client, rc);
@@ -374,7 +370,7 @@ td_publisher_add_all(struct td_publisher *publisher,
     for (size_t i = 0; i < n && !rc; i++)
         rc = read_change(publisher, &changes[i], &texts[i]);
     if (!rc && n > 0)
-        rc = wake_publisher(publisher, publisher->options.linger_ms);
+        wake_publisher(publisher, publisher->options.linger_ms);
     if (!rc && spool_add(publisher->spool, texts, n, note, &why)) {
         if (publisher->spool->n_changes == 0)
             rest_after_post(publisher);

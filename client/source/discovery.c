@@ -15,7 +15,6 @@
 #include "client/source/discovery.h"
 
 #include "base/clock.h"
-#include "base/list.h"
 #include "client/lib/pause.h"
 #include "client/source/document_fetch.h"
 #include "proto/http/html_links.h"
@@ -85,10 +84,10 @@ struct discovery {
     void *user;
     struct discovery_watch watch;
     char *url;
-    const char *path;    /* of the URL: what follows its host */
-    unsigned silence_s;  /* of a page; 0: document_fetch.h's default */
-    struct timer *timer; /* the next request */
-    unsigned pause_ms;   /* before the next retry */
+    const char *path;   /* of the URL: what follows its host */
+    unsigned silence_s; /* of a page; 0: document_fetch.h's default */
+    struct timer timer; /* the next request */
+    unsigned pause_ms;  /* before the next retry */
 
     struct list jobs;         /* struct page_request */
     struct text_set seen;     /* URLs */
@@ -819,7 +818,7 @@ discovery_free(struct discovery *d)
     if (!d)
         return;
     document_fetch_free(d->page.fetch);
-    timer_free(d->timer);
+    timer_stop(&d->timer);
     clear_page(d);
     page_request_free(d->job);
     while (next_job(d))
@@ -987,7 +986,7 @@ on_page(const struct document_fetch_answer *answer, const struct problem *why,
     clear_page(d);
     page_request_free(d->job);
     d->job = NULL;
-    timer_start(d->timer, 0);
+    timer_start(&d->timer, 0);
 }
 
 static void
@@ -999,7 +998,7 @@ on_timer(void *user)
     int64_t ms = next ? next->due_ms - clock_steady_ms() : 0;
 
     if (ms > 0) {
-        timer_start(d->timer, (uint64_t)ms);
+        timer_start(&d->timer, (uint64_t)ms);
         return;
     }
     if (!next && !takes_all_now(d) && !ask_sitemaps(d)) {
@@ -1060,13 +1059,13 @@ discovery_start(struct td_client *client, const char *url, unsigned silence_s,
         host = host ? host + 3 : d->url;
         d->path = host + strcspn(host, "/?#");
     }
-    d->timer = timer_new(client->loop, on_timer, d);
+    timer_init(&d->timer, client->loop, on_timer, d);
     if (d->url)
         discover_add(d, ROLE_ANY, slice_of(url));
-    if (!d->url || !d->timer || d->rc) {
+    if (!d->url || d->rc) {
         discovery_free(d);
         return NULL;
     }
-    timer_start(d->timer, 0);
+    timer_start(&d->timer, 0);
     return d;
 }

@@ -14,8 +14,8 @@ end_sets(struct source_sets *t, const struct problem *why)
     if (t->is_over)
         return;
     t->is_over = true;
-    timer_stop(t->turn);
-    timer_stop(t->again);
+    timer_stop(&t->turn);
+    timer_stop(&t->again);
     t->events.on_end(why, t->user);
 }
 
@@ -58,7 +58,7 @@ on_turn(void *user)
     }
     wait_ms = visit_schedule_wait_ms(&t->rounds, clock_steady_ms());
     if (wait_ms >= 0)
-        timer_start(t->turn, (uint64_t)wait_ms);
+        timer_start(&t->turn, (uint64_t)wait_ms);
     t->events.on_turn(t->user);
 }
 
@@ -66,7 +66,7 @@ void
 source_sets_turn(struct source_sets *t)
 {
     if (!t->is_over)
-        timer_start(t->turn, 0);
+        timer_start(&t->turn, 0);
 }
 
 void
@@ -195,7 +195,7 @@ on_looked(const struct problem *why, void *user)
             end_sets(t, why);
             return;
         }
-        timer_start(t->again, ms);
+        timer_start(&t->again, ms);
         t->events.on_trouble(NULL, why->text, ms, t->user);
         return;
     } else if (!t->has_looked) {
@@ -206,7 +206,7 @@ on_looked(const struct problem *why, void *user)
     /* A source may get more sets later; a single set has none. */
     if (!t->plan.is_once && !(t->rounds.n == 1 && t->missed.map.n == 0 &&
                               !strcmp(t->stops[0].url, t->plan.url)))
-        timer_start(t->again, t->plan.poll_ms);
+        timer_start(&t->again, t->plan.poll_ms);
     source_sets_turn(t);
 }
 
@@ -254,8 +254,8 @@ source_sets_free(struct source_sets *t)
     if (!t)
         return;
     discovery_free(t->discovery);
-    timer_free(t->again);
-    timer_free(t->turn);
+    timer_stop(&t->again);
+    timer_stop(&t->turn);
     for (size_t i = 0; i < t->rounds.n; i++) {
         free(t->stops[i].url);
         free(t->stops[i].own);
@@ -288,12 +288,8 @@ source_sets_start(struct td_client *client, const struct source_sets_plan *plan,
     t->begun_ms = clock_steady_ms();
     t->rounds.is_once = plan->is_once;
     t->rounds.pause_ms = t->plan.poll_ms;
-    t->again = timer_new(client->loop, look_for_sets, t);
-    t->turn = timer_new(client->loop, on_turn, t);
-    if (!t->again || !t->turn) {
-        source_sets_free(t);
-        return NULL;
-    }
-    timer_start(t->again, 0);
+    timer_init(&t->again, client->loop, look_for_sets, t);
+    timer_init(&t->turn, client->loop, on_turn, t);
+    timer_start(&t->again, 0);
     return t;
 }

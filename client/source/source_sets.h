@@ -77,8 +77,8 @@ struct source_sets {
     struct source_sets_events events;
     void *user;
     struct discovery *discovery;
-    struct timer *again;
-    struct timer *turn; /* lets the current callback return first */
+    struct timer again;
+    struct timer turn; /* lets the current callback return first */
     unsigned pause_ms;
     int64_t begun_ms;
     bool has_looked; /* the first look found sets */

@@ -59,7 +59,7 @@ static void
 pause_accepting(struct td_callback *callback)
 {
     descriptor_set(callback->descriptor, 0);
-    timer_start(callback->pause, PAUSE_MS);
+    timer_start(&callback->pause, PAUSE_MS);
 }
 
 static void
@@ -178,6 +178,7 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
     list_init(&c->routes);
     list_init(&c->connections);
     list_init(&c->tenants);
+    timer_init(&c->pause, client->loop, on_pause, c);
     c->running =
         (struct running){.close = close_it, .owner = c, .is_idle = true};
     client_runs(client, &c->running);
@@ -189,9 +190,8 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
     if (!rc && (c->fd = listen_at(host, &port)) < 0)
         rc = problem_errno(&client->problem, "cannot listen at", listen);
     if (!rc) {
-        c->pause = timer_new(client->loop, on_pause, c);
         c->descriptor = descriptor_new(client->loop, c->fd, on_connect, c);
-        if (c->pause && c->descriptor)
+        if (c->descriptor)
             descriptor_set(c->descriptor, READY_READ);
         else
             rc = client_fail(client, STATUS_MEMORY,
@@ -227,7 +227,7 @@ td_callback_close(struct td_callback *callback)
         tenant->close(tenant->owner);
     callback_connections_close(callback);
     descriptor_free(callback->descriptor);
-    timer_free(callback->pause);
+    timer_stop(&callback->pause);
     file_close(&callback->fd);
     free(callback);
 }

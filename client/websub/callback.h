@@ -16,7 +16,6 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "client/lib/client.h"
 
 /* Longest URL of a route that websub_check_url accepts, and a NUL. */
@@ -64,7 +63,7 @@ struct td_callback {
     struct running running;
     int fd; /* listens; -1: not yet */
     struct descriptor *descriptor;
-    struct timer *pause; /* until it accepts again */
+    struct timer pause; /* until it accepts again */
     struct list routes;
     struct list connections; /* the oldest first */
     unsigned n_connections;

@@ -62,7 +62,7 @@ struct callback_connection {
     struct td_callback *callback;
     int fd;
     struct descriptor *descriptor;
-    struct timer *timer;
+    struct timer timer;
     enum phase phase;
     bool is_late; /* its time is over */
     bool is_last; /* no request is read after this one */
@@ -110,7 +110,7 @@ close_connection(struct callback_connection *c)
     list_remove(&c->node);
     c->callback->n_connections--;
     descriptor_free(c->descriptor);
-    timer_free(c->timer);
+    timer_stop(&c->timer);
     close(c->fd);
     buf_fini(&c->out);
     free(c);
@@ -154,7 +154,7 @@ static void
 renew_patience(struct callback_connection *c)
 {
     c->is_late = false;
-    timer_start(c->timer, PATIENCE_MS);
+    timer_start(&c->timer, PATIENCE_MS);
 }
 
 /* Answers */
@@ -479,7 +479,7 @@ flush_answer(struct callback_connection *c)
     c->out_at = 0;
     if (c->phase == PHASE_LINGER) {
         shutdown(c->fd, SHUT_WR);
-        timer_start(c->timer, LINGER_MS);
+        timer_start(&c->timer, LINGER_MS);
     }
     return true;
 }
@@ -572,11 +572,11 @@ callback_connection_new(struct td_callback *callback, int fd)
     c->callback = callback;
     c->fd = fd;
     c->descriptor = descriptor_new(loop, fd, on_ready, c);
-    c->timer = timer_new(loop, on_timer, c);
+    timer_init(&c->timer, loop, on_timer, c);
     list_append(&callback->connections, &c->node);
     callback->n_connections++;
     buf_init(&c->out, ANSWER_MAX);
-    if (!c->descriptor || !c->timer) {
+    if (!c->descriptor) {
         close_connection(c);
         return;
     }

@@ -183,7 +183,7 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
     }
     reply->status = 202;
     list_append(&d->queue, &delivery->node);
-    timer_start(d->hand_over, 0);
+    timer_start(&d->hand_over, 0);
     /* Remembers it. */
     is_full = d->n_remembered == d->ring_size;
     if (is_full && d->ring_size < REMEMBERED_MAX &&
@@ -213,11 +213,7 @@ delivery_queue_new(struct handle_loop *loop,
     d->loop = loop;
     d->options = *options;
     list_init(&d->queue);
-    d->hand_over = timer_new(loop, on_hand_over, d);
-    if (!d->hand_over) {
-        free(d);
-        return NULL;
-    }
+    timer_init(&d->hand_over, loop, on_hand_over, d);
     return d;
 }
 
@@ -228,7 +224,7 @@ delivery_queue_free(struct delivery_queue *d)
 
     if (!d)
         return;
-    timer_free(d->hand_over);
+    timer_stop(&d->hand_over);
     list_drain (delivery, &d->queue, node)
         delivery_free(delivery);
     free(d->ring);

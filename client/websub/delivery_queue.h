@@ -35,7 +35,7 @@ struct delivery_queue {
     struct handle_loop *loop;
     struct td_subscriber_options options;
     struct td_subscriber_counts counts; /* the caller counts `unknown` */
-    struct timer *hand_over;
+    struct timer hand_over;
     struct list queue;
 
     struct remembered *ring;

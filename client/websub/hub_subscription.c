@@ -45,9 +45,9 @@ drop_request(struct hub_subscription *l)
 static void
 enter_state(struct hub_subscription *l, enum lease_state state)
 {
-    timer_stop(l->wait);
+    timer_stop(&l->wait);
     if (state == LEASE_ASKED)
-        timer_start(l->wait, VERIFIED_WITHIN_MS);
+        timer_start(&l->wait, VERIFIED_WITHIN_MS);
     if (state == LEASE_ACTIVE && l->state != LEASE_ACTIVE)
         l->key.since_s = time(NULL);
     if (state == LEASE_OVER)
@@ -125,7 +125,7 @@ on_left(struct hub_subscription *l)
 {
     enter_state(l, LEASE_OVER);
     l->is_left = true;
-    timer_start(l->report, 0);
+    timer_start(&l->report, 0);
 }
 
 /* True if the subscription ends by itself, or the hub has heard nothing. */
@@ -142,7 +142,7 @@ leave_later(struct hub_subscription *l)
     if (is_given_up(l))
         on_left(l);
     else
-        timer_start(l->wait, pause_take(&l->pause_ms, LEAVE_PAUSE_MAX));
+        timer_start(&l->wait, pause_take(&l->pause_ms, LEAVE_PAUSE_MAX));
 }
 
 /* Requests to the hub */
@@ -215,7 +215,7 @@ on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
     else if (l->state != LEASE_LEAVING)
         return;
     else if (!why.rc)
-        timer_start(l->wait, VERIFIED_WITHIN_MS);
+        timer_start(&l->wait, VERIFIED_WITHIN_MS);
     else if (why.rc == STATUS_REFUSED || why.rc == STATUS_GONE)
         on_left(l); /* the hub has no such subscription */
     else
@@ -334,7 +334,7 @@ confirm_request(struct hub_subscription *l, struct slice mode,
     }
     enter_state(l, LEASE_ACTIVE);
     l->is_verified = true;
-    timer_start(l->report, 0);
+    timer_start(&l->report, 0);
     return true;
 }
 
@@ -357,7 +357,7 @@ take_denial(struct hub_subscription *l, const struct urlencoded_data *form)
     l->is_denied = !l->is_doubted;
     if (l->is_denied)
         enter_state(l, LEASE_OVER);
-    timer_start(l->report, 0);
+    timer_start(&l->report, 0);
     return true;
 }
 
@@ -429,9 +429,9 @@ hub_subscription_new(const struct hub_subscription_plan *plan, const char *hub,
     l->hub = strdup(hub);
     l->topic = strdup(topic);
     l->route = route_new(plan->callback, plan->max_bytes, on_arrival, l);
-    l->wait = timer_new(client->loop, on_wait, l);
-    l->report = timer_new(client->loop, on_report, l);
-    if (!l->hub || !l->topic || !l->route || !l->wait || !l->report ||
+    timer_init(&l->wait, client->loop, on_wait, l);
+    timer_init(&l->report, client->loop, on_report, l);
+    if (!l->hub || !l->topic || !l->route ||
         getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
         hub_subscription_free(l);
         return NULL;
@@ -455,8 +455,8 @@ hub_subscription_free(struct hub_subscription *l)
         return;
     drop_request(l);
     route_free(l->route);
-    timer_free(l->wait);
-    timer_free(l->report);
+    timer_stop(&l->wait);
+    timer_stop(&l->report);
     explicit_bzero(l->secret, sizeof(l->secret));
     free(l->hub);
     free(l->topic);

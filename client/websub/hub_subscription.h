@@ -91,8 +91,8 @@ struct hub_subscription {
     char *moved; /* the new permanent address of the hub; NULL: none */
     struct route *route;
     struct hub_request request;
-    struct timer *wait;   /* for the verification, or until the next attempt */
-    struct timer *report; /* reports changes by a request of the hub */
+    struct timer wait;   /* for the verification, or until the next attempt */
+    struct timer report; /* reports changes by a request of the hub */
     enum lease_state state;
 
     struct delivery_key key;

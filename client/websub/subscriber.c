@@ -58,7 +58,7 @@ struct td_subscriber {
 
     struct topic_search *search;
     struct delivery_queue *deliveries;
-    struct timer *timer; /* the next attempt, or renewal */
+    struct timer timer; /* the next attempt, or renewal */
     struct hub_subscription *current, *next;
     struct hub_subscription *leaving[LEAVING_MAX];
     unsigned n_leases; /* ever */
@@ -91,7 +91,7 @@ report_state(struct td_subscriber *s, enum td_subscription_state state,
 static void
 enter_state(struct td_subscriber *s, enum state state)
 {
-    timer_stop(s->timer);
+    timer_stop(&s->timer);
     topic_search_free(s->search);
     s->search = NULL;
     if (state != STATE_ASKING) {
@@ -119,7 +119,7 @@ retry_later(struct td_subscriber *s, const struct problem *why)
     s->n_failed++;
     enter_state(s, STATE_PAUSING);
     s->waits_ms = ms < PAUSE_MOST ? ms : PAUSE_MOST;
-    timer_start(s->timer, s->waits_ms);
+    timer_start(&s->timer, s->waits_ms);
     report_state(s, TD_TROUBLE, why->text);
 }
 
@@ -209,7 +209,7 @@ on_active(struct td_subscriber *s, struct hub_subscription *lease)
     /* W-073: renews when about a quarter of the lease is left. */
     ms += pause_chance(spread_ms < UINT32_MAX ? (unsigned)spread_ms + 1
                                               : UINT32_MAX);
-    timer_start(s->timer, ms > 500 ? ms : 500);
+    timer_start(&s->timer, ms > 500 ? ms : 500);
     snprintf(seconds, sizeof(seconds), "%" PRIu64, lease_s);
     report_state(s, TD_ACTIVE, seconds);
 }
@@ -379,13 +379,13 @@ subscriber_new(struct td_callback *callback, const char *topic_url,
     s->pause_ms = PAUSE_FIRST;
     s->topic_url = strdup(topic_url);
     s->deliveries = delivery_queue_new(client->loop, options);
-    s->timer = timer_new(client->loop, on_timer, s);
-    if (!s->topic_url || !s->deliveries || !s->timer) {
+    timer_init(&s->timer, client->loop, on_timer, s);
+    if (!s->topic_url || !s->deliveries) {
         td_subscriber_close(s);
         return problem_memory(&client->problem);
     }
     enter_state(s, STATE_PAUSING);
-    timer_start(s->timer, 0);
+    timer_start(&s->timer, 0);
     *subscriber = s;
     return STATUS_OK;
 }
@@ -434,7 +434,7 @@ td_subscriber_end(struct td_subscriber *s)
     if (current)
         let_go(s, current, true);
     if (!is_leaving(s))
-        timer_start(s->timer, 0);
+        timer_start(&s->timer, 0);
 }
 
 void
@@ -449,7 +449,7 @@ td_subscriber_close(struct td_subscriber *s)
     for (size_t i = 0; i < LEAVING_MAX; i++)
         hub_subscription_free(s->leaving[i]);
     delivery_queue_free(s->deliveries);
-    timer_free(s->timer);
+    timer_stop(&s->timer);
     free(s->topic_url);
     free(s->moved_from);
     free(s->moved_to);

@@ -12,7 +12,7 @@
 
 struct topic_search {
     struct fetch *fetch;
-    struct timer *late;
+    struct timer late;
     topic_end_fn *on_end;
     void *user;
 
@@ -185,14 +185,13 @@ topic_find(struct td_client *client, const char *url, topic_end_fn *on_found,
     search->on_end = on_found;
     search->user = user;
     buf_init(&search->body, TOPIC_BYTES_MAX);
-    search->late = timer_new(client->loop, on_late, search);
-    if (search->late)
-        search->fetch = fetch_start(client, &request, on_body, on_end, search);
+    timer_init(&search->late, client->loop, on_late, search);
+    search->fetch = fetch_start(client, &request, on_body, on_end, search);
     if (!search->fetch) {
         topic_search_free(search);
         return NULL;
     }
-    timer_start(search->late, PATIENCE_MS);
+    timer_start(&search->late, PATIENCE_MS);
     return search;
 }
 
@@ -202,7 +201,7 @@ topic_search_free(struct topic_search *search)
     if (!search)
         return;
     fetch_free(search->fetch);
-    timer_free(search->late);
+    timer_stop(&search->late);
     free(search->topic.self);
     for (size_t i = 0; i < search->topic.n_hubs; i++)
         free(search->topic.hubs[i]);

@@ -17,7 +17,7 @@ struct stage {
     int stop_fd;
     int fd; /* an eventfd to watch */
     struct handle_loop *loop;
-    struct timer *timer;
+    struct timer timer;
     struct descriptor *descriptor;
     unsigned n_timer;
     unsigned n_ready;
@@ -42,7 +42,7 @@ static int
 clear_stage(void **state)
 {
     (void)state;
-    timer_free(s.timer);
+    timer_stop(&s.timer);
     descriptor_free(s.descriptor);
     handle_loop_free(s.loop);
     close(s.fd);
@@ -82,10 +82,10 @@ FIXTURE(set_stage, clear_stage);
 
 TEST(a_timer_calls_back_once)
 {
-    s.timer = timer_new(s.loop, on_timer, NULL);
+    timer_init(&s.timer, s.loop, on_timer, NULL);
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     clock_pass_us(1000000); /* nor does it count from the last turn */
-    timer_start(s.timer, 60000);
+    timer_start(&s.timer, 60000);
 
     clock_pass_us(59999 * INT64_C(1000));
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
@@ -101,9 +101,9 @@ TEST(a_timer_calls_back_once)
 
 TEST(a_timer_that_was_stopped_calls_nobody)
 {
-    s.timer = timer_new(s.loop, on_timer, NULL);
-    timer_start(s.timer, 0);
-    timer_stop(s.timer);
+    timer_init(&s.timer, s.loop, on_timer, NULL);
+    timer_start(&s.timer, 0);
+    timer_stop(&s.timer);
 
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
@@ -137,8 +137,8 @@ TEST(tells_how_long_to_wait)
 
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     assert_int_equal(handle_loop_timeout_ms(s.loop), -1);
-    s.timer = timer_new(s.loop, on_timer, NULL);
-    timer_start(s.timer, 60000);
+    timer_init(&s.timer, s.loop, on_timer, NULL);
+    timer_start(&s.timer, 60000);
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
     ms = handle_loop_timeout_ms(s.loop);
@@ -175,8 +175,7 @@ static void
 free_both(void *user)
 {
     (void)user;
-    timer_free(s.timer);
-    s.timer = NULL;
+    timer_stop(&s.timer);
     descriptor_free(s.descriptor);
     s.descriptor = NULL;
     s.n_timer++;
@@ -184,11 +183,11 @@ free_both(void *user)
 
 TEST(a_callback_may_free_itself_and_others)
 {
-    s.timer = timer_new(s.loop, free_both, NULL);
+    timer_init(&s.timer, s.loop, free_both, NULL);
     s.descriptor = descriptor_new(s.loop, s.fd, on_ready, NULL);
     descriptor_set(s.descriptor, READY_READ);
     signal_fd(s.fd);
-    timer_start(s.timer, 0);
+    timer_start(&s.timer, 0);
 
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
@@ -208,8 +207,8 @@ turn_again(void *user)
 
 TEST(refuses_to_turn_inside_a_turn)
 {
-    s.timer = timer_new(s.loop, turn_again, NULL);
-    timer_start(s.timer, 0);
+    timer_init(&s.timer, s.loop, turn_again, NULL);
+    timer_start(&s.timer, 0);
 
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
@@ -243,8 +242,8 @@ TEST(the_process_hears_of_no_sigpipe_and_keeps_its_handler)
     struct sigaction ours = {.sa_handler = on_pipe}, now;
 
     assert_int_equal(sigaction(SIGPIPE, &ours, NULL), 0);
-    s.timer = timer_new(s.loop, break_a_pipe, NULL);
-    timer_start(s.timer, 0);
+    timer_init(&s.timer, s.loop, break_a_pipe, NULL);
+    timer_start(&s.timer, 0);
 
     assert_int_equal(handle_loop_service(s.loop), STATUS_OK);
 
@@ -263,15 +262,15 @@ on_busy_timer(void *user)
     if (s.n_timer++ == 0)
         signal_fd(s.stop_fd);
     clock_pass_us(5000);
-    timer_start(s.timer, 0);
+    timer_start(&s.timer, 0);
 }
 
 /* Work that is always due again hides neither the stop nor what comes. */
 TEST(a_timer_that_starts_itself_anew_does_not_keep_the_loop)
 {
     (void)state;
-    s.timer = timer_new(s.loop, on_busy_timer, NULL);
-    timer_start(s.timer, 0);
+    timer_init(&s.timer, s.loop, on_busy_timer, NULL);
+    timer_start(&s.timer, 0);
     assert_int_equal(handle_loop_until(s.loop, &s.is_over), STATUS_STOPPED);
     assert_in_range(s.n_timer, 1, 100);
 }

@@ -58,7 +58,7 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     char dir[300];
 
     snprintf(dir, sizeof(dir), "%s/m", tempdir_path(state));
-    assert_true(mirror_init(&m, td_open(), &options));
+    mirror_init(&m, td_open(), &options);
     m.dir = mirror_dir_open(dir, true, &why);
     assert_non_null(m.dir);
     m.db = mirror_db_open(m.dir->state, "mirror.db", &why);

@@ -58,7 +58,7 @@ set_stage(void **state)
     tempdir_open(&s.home);
     snprintf(dir, sizeof(dir), "%s/m", s.home.path);
     s.options = (struct td_sync_options){.on_event = on_event};
-    assert_true(mirror_init(&s.m, td_open(), &s.options));
+    mirror_init(&s.m, td_open(), &s.options);
     s.m.dir = mirror_dir_open(dir, true, &s.why);
     assert_non_null(s.m.dir);
     assert_true(mirror_open_db(&s.m, s.m.dir, "mirror.db", &s.why));
