@@ -139,7 +139,7 @@ struct downloads {
     int dir_fd;
     downloads_done_fn *on_done;
     void *user;
-    struct host_queues *hosts;
+    struct host_queues hosts;
     struct timer turn;
     struct list all;  /* struct download_job */
     struct list over; /* of these, for on_done, oldest first */
@@ -172,19 +172,15 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
     d->user = user;
     list_init(&d->all);
     list_init(&d->over);
-    d->hosts = host_queues_new(&(struct host_queues_limits){
-        .per_host = d->limits.per_host,
-        .failures = d->limits.attempts,
-        .pause_ms = d->limits.pause_ms,
-        .pause_most_ms = PAUSE_MOST_MS,
-        .asked_most_ms = DOWNLOADS_PAUSE_MOST_MS,
-        .patience_ms = limits->patience_ms,
-    });
+    host_queues_init(&d->hosts, &(struct host_queues_limits){
+                                    .per_host = d->limits.per_host,
+                                    .failures = d->limits.attempts,
+                                    .pause_ms = d->limits.pause_ms,
+                                    .pause_most_ms = PAUSE_MOST_MS,
+                                    .asked_most_ms = DOWNLOADS_PAUSE_MOST_MS,
+                                    .patience_ms = limits->patience_ms,
+                                });
     timer_init(&d->turn, client->loop, on_turn, d);
-    if (!d->hosts) {
-        downloads_free(d);
-        return NULL;
-    }
     return d;
 }
 
@@ -199,7 +195,7 @@ downloads_free(struct downloads *downloads)
         return;
     list_until_empty (job, &downloads->all, node)
         download_job_free(job);
-    host_queues_free(downloads->hosts);
+    host_queues_fini(&downloads->hosts);
     timer_stop(&downloads->turn);
     handle_loop_retire(downloads->client->loop, &downloads->retired, NULL);
 }
@@ -237,14 +233,14 @@ queue_job(struct download_job *job)
         const struct download_job_link *link = &job->links[job->at];
         bool is_url = host_name_is_url(slice_of(link->url));
         struct host *host =
-            is_url ? host_queues_of(d->hosts, slice_of(link->url)) : NULL;
+            is_url ? host_queues_of(&d->hosts, slice_of(link->url)) : NULL;
         struct problem why = {.text = ""};
 
         if (!is_url) {
             problem(&why, STATUS_INVALID, "it has no URL of http or https");
         } else if (!host) {
             problem_memory(&why);
-        } else if (host_queues_is_down(d->hosts, host, clock_steady_ms())) {
+        } else if (host_queues_is_down(&d->hosts, host, clock_steady_ms())) {
             problem(&why, STATUS_UNREACHABLE, "%s is down for now", host->name);
         } else {
             host_queues_push(host, &job->queued, false);
@@ -322,7 +318,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     job->download = NULL;
     d->n_running--;
     d->n_came += answer->n_came;
-    host_queues_done(d->hosts, &job->queued, end, why->retry_after_s, now);
+    host_queues_done(&d->hosts, &job->queued, end, why->retry_after_s, now);
     timer_start(&d->turn, 0);
     if (!why->rc) {
         job->bytes = answer->bytes;
@@ -347,7 +343,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
         leave_link(job, why);
         queue_job(job);
     }
-    if (!host_queues_is_down(d->hosts, host, now))
+    if (!host_queues_is_down(&d->hosts, host, now))
         return;
     list_until_empty (job, &host->waiting, queued.node) {
         host_queues_remove(&job->queued);
@@ -380,7 +376,7 @@ start_job(struct download_job *job)
         d->n_running++;
         return;
     }
-    host_queues_done(d->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
+    host_queues_done(&d->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
                      clock_steady_ms());
     problem_memory(&job->why);
     set_over(job);
@@ -413,14 +409,14 @@ on_turn(void *user)
             return;
     }
     while (d->n_running < d->limits.total &&
-           (queued = host_queues_take(d->hosts, clock_steady_ms())))
+           (queued = host_queues_take(&d->hosts, clock_steady_ms())))
         start_job(list_entry(queued, struct download_job, queued));
     if (!list_is_empty(&d->over)) {
         timer_start(&d->turn, 0);
         return;
     }
     wait = d->n_running < d->limits.total
-               ? host_queues_wait_ms(d->hosts, clock_steady_ms())
+               ? host_queues_wait_ms(&d->hosts, clock_steady_ms())
                : -1;
     if (wait >= 0)
         timer_start(&d->turn, (uint64_t)wait + 1);
@@ -437,10 +433,10 @@ downloads_room(const struct downloads *downloads)
 }
 
 bool
-downloads_is_full_for(const struct downloads *downloads, struct slice loc)
+downloads_is_full_for(struct downloads *downloads, struct slice loc)
 {
     struct host *host =
-        host_name_is_url(loc) ? host_queues_of(downloads->hosts, loc) : NULL;
+        host_name_is_url(loc) ? host_queues_of(&downloads->hosts, loc) : NULL;
 
     return host && host->n_waiting >= DOWNLOADS_ROOM_HOST;
 }
@@ -495,8 +491,8 @@ downloads_drop(struct downloads *downloads, uint64_t id)
     if (job->download) {
         downloads->n_running--;
         downloads->n_came += download_came(job->download);
-        host_queues_done(downloads->hosts, &job->queued, HOST_QUEUES_NOTHING, 0,
-                         clock_steady_ms());
+        host_queues_done(&downloads->hosts, &job->queued, HOST_QUEUES_NOTHING,
+                         0, clock_steady_ms());
     }
     downloads->n_jobs--;
     download_job_free(job);

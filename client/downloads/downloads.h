@@ -118,7 +118,7 @@ void downloads_free(struct downloads *downloads);
 size_t downloads_room(const struct downloads *downloads);
 
 /* True if the queue of the host of `loc` is full: add others first. */
-bool downloads_is_full_for(const struct downloads *downloads, struct slice loc);
+bool downloads_is_full_for(struct downloads *downloads, struct slice loc);
 
 /* Adds a copy; calls nothing before it returns. STATUS_UNREACHABLE: no room, or
  * none for the host; STATUS_MEMORY. Nothing was added then. */

@@ -5,22 +5,12 @@
 
 #include "client/lib/host_name.h"
 
-struct host_queues {
-    struct host_queues_limits limits;
-    struct list all; /* struct host; the one to ask first is at the front */
-    size_t n;
-};
-
-struct host_queues *
-host_queues_new(const struct host_queues_limits *limits)
+void
+host_queues_init(struct host_queues *hosts,
+                 const struct host_queues_limits *limits)
 {
-    struct host_queues *hosts = calloc(1, sizeof(*hosts));
-
-    if (!hosts)
-        return NULL;
-    hosts->limits = *limits;
+    *hosts = (struct host_queues){.limits = *limits};
     list_init(&hosts->all);
-    return hosts;
 }
 
 static void
@@ -33,15 +23,12 @@ free_host(struct host_queues *hosts, struct host *host)
 }
 
 void
-host_queues_free(struct host_queues *hosts)
+host_queues_fini(struct host_queues *hosts)
 {
     struct host *host;
 
-    if (!hosts)
-        return;
     list_until_empty (host, &hosts->all, node)
         free_host(hosts, host);
-    free(hosts);
 }
 
 /* With more hosts, one without jobs is forgotten; with more than the second

@@ -50,12 +50,17 @@ struct host {
     int64_t until_ms;    /* end of the pause; 0: none */
 };
 
-struct host_queues;
+/* A member of its owner's struct. */
+struct host_queues {
+    struct host_queues_limits limits;
+    struct list all; /* struct host; the one to ask first is at the front */
+    size_t n;
+};
 
-struct host_queues *
-host_queues_new(const struct host_queues_limits *limits); /* NULL: no memory */
+void host_queues_init(struct host_queues *hosts,
+                      const struct host_queues_limits *limits);
 void
-host_queues_free(struct host_queues *hosts); /* does not touch queued jobs */
+host_queues_fini(struct host_queues *hosts); /* does not touch queued jobs */
 
 /* The host of an http or https URL, by scheme and port (host_name.h). NULL: no
  * memory, or no such URL. It stays until

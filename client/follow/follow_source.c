@@ -22,8 +22,8 @@ struct source {
     const struct td_source_options *options;
     td_message_fn *on_message;
     void *user;
-    struct source_sets *tour;
-    struct shared_stream *shared;
+    struct source_sets tour;
+    struct shared_stream shared;
     struct problem why;
     bool is_over;
 };
@@ -66,7 +66,7 @@ on_set_end(const struct problem *why, void *user)
         why->rc == STATUS_INVALID)
         end_source(why, set->source);
     else
-        source_sets_ended(set->source->tour, set->number, why);
+        source_sets_ended(&set->source->tour, set->number, why);
 }
 
 /* Asks the caller where to begin a set. */
@@ -79,17 +79,17 @@ start_set(struct followed *set, struct problem *why)
     if (set->has_started)
         return true;
     set->has_started = true;
-    set->start.set_url = s->tour->stops[set->number].url;
-    set->start.n_sets = s->tour->rounds.n;
+    set->start.set_url = s->tour.stops[set->number].url;
+    set->start.n_sets = s->tour.rounds.n;
     if (s->options->on_start && s->options->on_start(&set->start, s->user))
         return !problem(why, STATUS_STOPPED, "%s", "");
     if (set->start.after[0] || !after)
         return true;
-    if (s->tour->rounds.n > 1 && strcmp(after, "0") != 0)
+    if (s->tour.rounds.n > 1 && strcmp(after, "0") != 0)
         return !problem(
             why, STATUS_INVALID,
             "%.80s is a position of one set, and the source has %zu", after,
-            s->tour->rounds.n);
+            s->tour.rounds.n);
     snprintf(set->start.after, sizeof(set->start.after), "%s", after);
     return true;
 }
@@ -100,10 +100,10 @@ static bool
 on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
     struct source *s = user;
-    struct source_stop *stop = &s->tour->stops[number];
+    struct source_stop *stop = &s->tour.stops[number];
     struct followed *set = stop->own;
     struct td_follow_options how = s->options->follow;
-    bool is_one = s->tour->rounds.n == 1;
+    bool is_one = s->tour.rounds.n == 1;
     const struct follower_plan plan = {.url = stop->url,
                                        .options = &how,
                                        .on_message = on_message,
@@ -111,7 +111,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
                                        .message_user = set,
                                        .on_end = on_set_end,
                                        .end_user = set,
-                                       .shared = is_one ? NULL : s->shared,
+                                       .shared = is_one ? NULL : &s->shared,
                                        .number = number};
 
     problem_clear(why);
@@ -136,7 +136,7 @@ static void
 on_close(size_t number, void *user)
 {
     struct source *s = user;
-    struct followed *set = s->tour->stops[number].own;
+    struct followed *set = s->tour.stops[number].own;
 
     if (!set->start.listing[0] && !s->options->follow.until_caught_up)
         phase_survey_swap(set->follower, &set->listing);
@@ -149,7 +149,7 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
                   void *user)
 {
     struct source *s = user;
-    bool is_one = s->tour->rounds.n == 1 && !s->tour->missed.map.n;
+    bool is_one = s->tour.rounds.n == 1 && !s->tour.missed.map.n;
 
     if (!url && s->options->follow.on_trouble)
         s->options->follow.on_trouble(why, pause_ms, s->user);
@@ -163,9 +163,9 @@ on_turn(void *user)
     struct source *s = user;
     struct problem why = {.text = ""};
 
-    if (!source_sets_is_over(s->tour))
+    if (!source_sets_is_over(&s->tour))
         return;
-    source_sets_why(s->tour, &why);
+    source_sets_why(&s->tour, &why);
     end_source(&why, s);
 }
 
@@ -202,27 +202,24 @@ td_follow_source(struct td_client *client, const char *url,
     client_begin(client);
     rc = follow_options_read(&parsed, url, &how,
                              &s.why); /* before anything is sent */
-    if (!rc && !client_add_source(client, url)) {
-        s.tour = source_sets_start(client, &plan, &events, &s);
-        if (s.tour)
-            s.shared = shared_stream_new(client, &how, parsed.filters, &shared,
-                                         s.tour);
+    if (!rc && client_add_source(client, url))
+        rc = problem_memory(&s.why);
+    if (!rc) {
+        source_sets_init(&s.tour, client, &plan, &events, &s);
+        shared_stream_init(&s.shared, client, &how, parsed.filters, &shared,
+                           &s.tour);
     }
     follow_options_fini(&parsed);
     if (rc)
         return client_end(client, client_take_problem(client, &s.why));
-    if (!s.shared) {
-        source_sets_free(s.tour);
-        return client_end(client, problem_memory(&client->problem));
-    }
     rc = client_until(client, &s.is_over, &s.why);
-    for (size_t i = 0; i < s.tour->rounds.n; i++) {
-        struct followed *set = s.tour->stops[i].own;
+    for (size_t i = 0; i < s.tour.rounds.n; i++) {
+        struct followed *set = s.tour.stops[i].own;
 
         td_follower_close(set->follower);
         survey_close(set->listing);
     }
-    shared_stream_free(s.shared);
-    source_sets_free(s.tour);
+    shared_stream_fini(&s.shared);
+    source_sets_fini(&s.tour);
     return client_end(client, rc);
 }

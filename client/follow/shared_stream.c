@@ -64,37 +64,6 @@ struct shared_set {
     bool has_message;    /* since the last heartbeat */
 };
 
-struct shared_stream {
-    struct td_client *client;
-    struct shared_stream_events events;
-    void *user;
-    char filters[FILTER_TEXT_MAX + 2];
-    bool is_xml;
-    bool has_own_idle; /* the caller's idle_ms */
-    unsigned idle_ms;
-
-    char *url; /* NULL: no set has joined yet */
-    struct map by_name;
-    struct shared_set **sets;
-    size_t n_sets, capacity;
-    size_t n_parts; /* sets that are joined */
-
-    struct transport_choice choice; /* for many sets at once */
-    unsigned open;                  /* transports that the caller allows */
-    unsigned transport;             /* of `live` */
-    struct live *live;              /* NULL: none */
-    uint64_t n_connections;
-    bool is_open;       /* the broker has accepted `live` */
-    bool is_timed;      /* `work` runs: a pause, or something is pending */
-    bool was_heard;     /* a message ever came */
-    unsigned n_heard;   /* messages of this connection */
-    unsigned n_refused; /* WebSockets without a message, or 429, in a row */
-    unsigned pause_ms;
-    int64_t heartbeat_ms; /* when the sets got their last heartbeats */
-    struct buf body;      /* of the request for events */
-    struct timer work;    /* connects, or sends what is pending */
-};
-
 /* The transport's part of a follower's `struct live` */
 struct part {
     struct shared_set *set; /* NULL: it has left, or not joined */
@@ -643,34 +612,28 @@ const struct transport transport_shared = {
 
 /* Life cycle */
 
-struct shared_stream *
-shared_stream_new(struct td_client *client, const struct td_follow_options *how,
-                  const char *filters,
-                  const struct shared_stream_events *events, void *user)
+void
+shared_stream_init(struct shared_stream *s, struct td_client *client,
+                   const struct td_follow_options *how, const char *filters,
+                   const struct shared_stream_events *events, void *user)
 {
-    struct shared_stream *s = calloc(1, sizeof(*s));
-
-    if (!s)
-        return NULL;
-    s->client = client;
-    s->events = *events;
-    s->user = user;
+    *s = (struct shared_stream){
+        .client = client,
+        .events = *events,
+        .user = user,
+        .is_xml = how->form == TD_XML,
+        .has_own_idle = how->idle_ms > 0,
+        .idle_ms = how->idle_ms ? how->idle_ms : LIVE_IDLE_DEFAULT,
+        .pause_ms = PAUSE_FIRST,
+        .open = how->transports & (TD_WEBSOCKET | TD_EVENTS)};
     snprintf(s->filters, sizeof(s->filters), "%s", filters);
-    s->is_xml = how->form == TD_XML;
-    s->has_own_idle = how->idle_ms > 0;
-    s->idle_ms = s->has_own_idle ? how->idle_ms : LIVE_IDLE_DEFAULT;
-    s->pause_ms = PAUSE_FIRST;
-    s->open = how->transports & (TD_WEBSOCKET | TD_EVENTS);
     buf_init(&s->body, BODY_MAX);
     timer_init(&s->work, client->loop, on_work, s);
-    return s;
 }
 
 void
-shared_stream_free(struct shared_stream *s)
+shared_stream_fini(struct shared_stream *s)
 {
-    if (!s)
-        return;
     live_free(s->live);
     timer_stop(&s->work);
     for (size_t i = 0; i < s->n_sets; i++) {
@@ -681,5 +644,4 @@ shared_stream_free(struct shared_stream *s)
     map_fini(&s->by_name);
     buf_fini(&s->body);
     free(s->url);
-    free(s);
 }

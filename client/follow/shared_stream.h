@@ -53,16 +53,48 @@ struct shared_stream_events {
     void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
 };
 
-/* Copies what it needs of `how`: transports (0: none), form, idle_ms; and
- * `filters`, as in follow_options.h. NULL: no memory. Calls nothing before it
- * returns. */
-struct shared_stream *
-shared_stream_new(struct td_client *client, const struct td_follow_options *how,
-                  const char *filters,
-                  const struct shared_stream_events *events, void *user);
+/* For shared_stream.c alone; a member of its owner's struct, which must not
+ * move. */
+struct shared_stream {
+    struct td_client *client;
+    struct shared_stream_events events;
+    void *user;
+    char filters[FILTER_TEXT_MAX + 2];
+    bool is_xml;
+    bool has_own_idle; /* the caller's idle_ms */
+    unsigned idle_ms;
 
-/* Free its followers before. Not from a callback. NULL is allowed. */
-void shared_stream_free(struct shared_stream *s);
+    char *url; /* NULL: no set has joined yet */
+    struct map by_name;
+    struct shared_set **sets;
+    size_t n_sets, capacity;
+    size_t n_parts; /* sets that are joined */
+
+    struct transport_choice choice; /* for many sets at once */
+    unsigned open;                  /* transports that the caller allows */
+    unsigned transport;             /* of `live` */
+    struct live *live;              /* NULL: none */
+    uint64_t n_connections;
+    bool is_open;       /* the broker has accepted `live` */
+    bool is_timed;      /* `work` runs: a pause, or something is pending */
+    bool was_heard;     /* a message ever came */
+    unsigned n_heard;   /* messages of this connection */
+    unsigned n_refused; /* WebSockets without a message, or 429, in a row */
+    unsigned pause_ms;
+    int64_t heartbeat_ms; /* when the sets got their last heartbeats */
+    struct buf body;      /* of the request for events */
+    struct timer work;    /* connects, or sends what is pending */
+};
+
+/* Copies what it needs of `how`: transports (0: none), form, idle_ms; and
+ * `filters`, as in follow_options.h. Calls nothing before it returns. */
+void shared_stream_init(struct shared_stream *s, struct td_client *client,
+                        const struct td_follow_options *how,
+                        const char *filters,
+                        const struct shared_stream_events *events, void *user);
+
+/* Free its followers before. Not from a callback. All zero is allowed. */
+void shared_stream_fini(struct shared_stream *s);
 
 /* True if `set` may join: `url` is the connection's (the first set decides
  * which), and some transport is not unfit. */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "client/lib/curl_loop.h"
-#include "client/lib/host_places.h"
 #include "client/lib/lws_loop.h"
 
 static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
@@ -224,9 +223,9 @@ td_open(void)
         client->loop = handle_loop_new(client->stop_fd);
     if (client->loop) {
         client->web = curl_loop_new(client);
-        client->places = host_places_new(client->loop);
+        host_places_init(&client->places, client->loop);
     }
-    if (!client->web || !client->places) {
+    if (!client->web) {
         td_close(client);
         return NULL;
     }
@@ -242,7 +241,8 @@ td_close(struct td_client *client)
         client->running->close(client->running->owner);
     curl_loop_free(client->web);
     lws_loop_free(client->sockets);
-    host_places_free(client->places);
+    if (client->loop)
+        host_places_fini(&client->places);
     handle_loop_free(client->loop);
     servers_fini(&client->servers);
     text_set_fini(&client->found);

@@ -5,7 +5,7 @@
 
 #include "base/map.h"
 #include "client/lib/address_policy.h"
-#include "client/lib/handle_loop.h"
+#include "client/lib/host_places.h"
 #include "client/lib/servers.h"
 #include "client/lib/source_limits.h"
 #include "client/lib/transport_choice.h"
@@ -13,7 +13,6 @@
 #include "proto/input/list_report.h"
 
 struct curl_loop;
-struct host_places;
 struct lws_loop;
 
 struct td_client {
@@ -21,10 +20,10 @@ struct td_client {
      * and wake. */
     int stop_fd;
     struct handle_loop *loop;
-    struct curl_loop *web;    /* fetch.c's: connections, exchanges under way */
-    struct lws_loop *sockets; /* WebSockets; NULL: there was none yet */
-    struct host_places *places;  /* of those exchanges at their hosts */
-    struct servers servers;      /* tokens, headers and certificates of each */
+    struct curl_loop *web;     /* fetch.c's: connections, exchanges under way */
+    struct lws_loop *sockets;  /* WebSockets; NULL: there was none yet */
+    struct host_places places; /* of those exchanges at their hosts */
+    struct servers servers;    /* tokens, headers and certificates of each */
     struct address_policy reach; /* addresses that sources may name */
 
     struct transport_hosts transports; /* that hosts carry, as was found */

@@ -370,7 +370,7 @@ begin_transfer(struct fetch *f)
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     else if (f->request.method)
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, f->request.method);
-    return !host_place_ask(f->client->places, &f->place, f->url) ||
+    return !host_place_ask(&f->client->places, &f->place, f->url) ||
            curl_loop_add(f->client->web, &f->transfer);
 }
 
@@ -437,7 +437,7 @@ fetch_free(struct fetch *f)
 {
     if (!f)
         return;
-    host_place_return(f->client->places, &f->place);
+    host_place_return(&f->client->places, &f->place);
     curl_loop_remove(f->client->web, &f->transfer);
     curl_easy_cleanup(f->transfer.easy);
     curl_slist_free_all(f->transfer.headers);
@@ -551,9 +551,9 @@ finish_fetch(struct fetch *f)
     else if (!f->has_head)
         problem(&why, STATUS_UNREACHABLE,
                 "the connection broke in the answer's head");
-    host_place_return(f->client->places, &f->place);
+    host_place_return(&f->client->places, &f->place);
     if (f->answer.status >= 400 && f->answer.retry_after_s)
-        host_places_pause(f->client->places, f->url, f->answer.status,
+        host_places_pause(&f->client->places, f->url, f->answer.status,
                           f->answer.retry_after_s);
     if (!why.rc && is_passed_over(f) && begin_hop(f, &why))
         return;
@@ -608,7 +608,7 @@ on_place(void *user)
     struct problem why = {.text = ""};
 
     a->retry_after_s =
-        host_places_pause_s(f->client->places, f->url, &a->status);
+        host_places_pause_s(&f->client->places, f->url, &a->status);
     if (a->retry_after_s) {
         fill_texts(f);
         why.http_status = a->status;
@@ -685,7 +685,7 @@ void
 fetch_hold(struct fetch *fetch, bool is_held)
 {
     fetch->is_paused = is_held;
-    host_place_hold(fetch->client->places, &fetch->place, is_held);
+    host_place_hold(&fetch->client->places, &fetch->place, is_held);
     if (!is_held)
         timer_start(&fetch->hand_over, 0);
 }

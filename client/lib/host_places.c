@@ -21,25 +21,14 @@ struct places_host {
     unsigned status;        /* of the answer that asked for it */
 };
 
-struct host_places {
-    unsigned per_host;
-    struct list hosts; /* struct places_host */
-    struct timer turn;
-};
-
 static void on_turn(void *user);
 
-struct host_places *
-host_places_new(struct handle_loop *loop)
+void
+host_places_init(struct host_places *places, struct handle_loop *loop)
 {
-    struct host_places *places = calloc(1, sizeof(*places));
-
-    if (!places)
-        return NULL;
     list_init(&places->hosts);
     places->per_host = HOST_PLACES_DEFAULT;
     timer_init(&places->turn, loop, on_turn, places);
-    return places;
 }
 
 static void
@@ -51,16 +40,13 @@ forget_host(struct places_host *host)
 }
 
 void
-host_places_free(struct host_places *places)
+host_places_fini(struct host_places *places)
 {
     struct places_host *host;
 
-    if (!places)
-        return;
     list_until_empty (host, &places->hosts, node)
         forget_host(host);
     timer_stop(&places->turn);
-    free(places);
 }
 
 void

@@ -37,7 +37,6 @@
 
 #define DOCUMENT_PATIENCE_MS 10000
 
-struct host_places;
 struct places_host;
 
 enum host_place_kind {
@@ -63,10 +62,17 @@ struct host_place {
     bool is_held;
 };
 
-struct host_places *host_places_new(struct handle_loop *loop); /* or NULL */
+/* A member of the handle. */
+struct host_places {
+    unsigned per_host;
+    struct list hosts; /* struct places_host */
+    struct timer turn;
+};
 
-/* Return all places before. NULL is allowed. */
-void host_places_free(struct host_places *places);
+void host_places_init(struct host_places *places, struct handle_loop *loop);
+
+/* Return all places before. */
+void host_places_fini(struct host_places *places);
 
 /* 0: the default. Holds for what begins from now on. */
 void host_places_set(struct host_places *places, unsigned per_host);

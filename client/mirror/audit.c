@@ -616,7 +616,7 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     buf_init(&a.strays, LISTS_MAX);
     mirror_defaults(&a.following, &asking);
     mirror_defaults(&a.repairing, &wishes);
-    host_places_set(client->places, a.repairing.per_host);
+    host_places_set(&client->places, a.repairing.per_host);
     if (!dir || !dir[0])
         problem(&a.why, STATUS_INVALID, "no directory was given");
     else if (open_all(&a, dir) && ask_sources(&a, url) &&

@@ -68,8 +68,8 @@
 struct run {
     struct mirror *m;
     const char *url;
-    struct source_sets *tour;
-    struct shared_stream *shared;
+    struct source_sets tour;
+    struct shared_stream shared;
     int64_t begun_ms;
     struct problem why; /* of the tour */
 };
@@ -115,7 +115,7 @@ report_news(const struct set_sync *f)
 {
     if (f->m->work)
         file_sync_poke(f->m->work);
-    source_sets_turn(f->run->tour);
+    source_sets_turn(&f->run->tour);
 }
 
 /* Keeps the certainty. False: mirror_fail was called. */
@@ -618,7 +618,7 @@ on_set_end(const struct problem *why, void *user)
         mirror_fail(f->m, &f->why);
     if (!f->why.rc)
         mirror_report(f->m, TD_SYNC_PROGRESS, NULL);
-    source_sets_ended(f->run->tour, f->number, &f->why);
+    source_sets_ended(&f->run->tour, f->number, &f->why);
 }
 
 /* Life cycle */
@@ -629,8 +629,8 @@ follow_set(struct set_sync *f, bool until_caught_up, const char *scratch,
            const char *listing, struct problem *why)
 {
     const struct td_sync_options *o = f->m->options;
-    const struct run *run = f->run;
-    bool is_one = run->tour->rounds.n == 1;
+    struct run *run = f->run;
+    bool is_one = run->tour.rounds.n == 1;
     struct td_follow_options how = {
         .after = f->position[0] ? f->position : NULL,
         .form = TD_JSON,
@@ -655,7 +655,7 @@ follow_set(struct set_sync *f, bool until_caught_up, const char *scratch,
                                        .user = f,
                                        .on_end = on_set_end,
                                        .end_user = f,
-                                       .shared = is_one ? NULL : run->shared,
+                                       .shared = is_one ? NULL : &run->shared,
                                        .number = f->number};
 
     return follower_new(f->m->client, &plan, &f->follower, why);
@@ -699,11 +699,11 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
     struct run *run = user;
     struct mirror *m = run->m;
-    struct set_sync *f = run->tour->stops[number].own;
+    struct set_sync *f = run->tour.stops[number].own;
     struct set_sync new = {.run = run,
                            .m = m,
                            .number = number,
-                           .url = run->tour->stops[number].url,
+                           .url = run->tour.stops[number].url,
                            .is_behind = true};
     char *scratch = NULL, *listing = NULL;
     bool is_open = false;
@@ -744,7 +744,7 @@ on_close(size_t number, void *user)
 {
     struct run *run = user;
 
-    set_sync_close(run->tour->stops[number].own);
+    set_sync_close(run->tour.stops[number].own);
 }
 
 /* Position and progress */
@@ -765,8 +765,8 @@ report_caught_up(struct run *run)
     struct mirror *m = run->m;
     struct problem why = {""};
 
-    for (size_t i = 0; i < run->tour->rounds.n; i++) {
-        struct set_sync *set = run->tour->stops[i].own;
+    for (size_t i = 0; i < run->tour.rounds.n; i++) {
+        struct set_sync *set = run->tour.stops[i].own;
         struct mirror_db_certainty *c = &set->certainty;
 
         if (!has_caught_up(set) || !mirror_may_write(m, &why))
@@ -783,8 +783,8 @@ report_caught_up(struct run *run)
     }
     if (!mirror_db_commit(m->db))
         return;
-    for (size_t i = 0; i < run->tour->rounds.n; i++) {
-        struct set_sync *set = run->tour->stops[i].own;
+    for (size_t i = 0; i < run->tour.rounds.n; i++) {
+        struct set_sync *set = run->tour.stops[i].own;
 
         if (!has_caught_up(set))
             continue;
@@ -804,9 +804,9 @@ on_turn(void *user)
 
     if (m->is_over)
         return;
-    for (size_t i = 0; i < run->tour->rounds.n; i++)
-        is_behind |= ((struct set_sync *)run->tour->stops[i].own)->is_behind;
-    if (run->tour->rounds.n_opened < run->tour->rounds.n &&
+    for (size_t i = 0; i < run->tour.rounds.n; i++)
+        is_behind |= ((struct set_sync *)run->tour.stops[i].own)->is_behind;
+    if (run->tour.rounds.n_opened < run->tour.rounds.n &&
         clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
     if (m->work)
@@ -815,7 +815,7 @@ on_turn(void *user)
     if (is_idle && !is_behind && !m->db->counts.n_left)
         report_caught_up(run);
     /* All sets have ended, or failed. */
-    if (source_sets_is_over(run->tour) && is_idle)
+    if (source_sets_is_over(&run->tour) && is_idle)
         m->is_over = true;
 }
 
@@ -824,7 +824,7 @@ on_idle(void *user)
 {
     struct run *run = user;
 
-    source_sets_turn(run->tour);
+    source_sets_turn(&run->tour);
 }
 
 /* The source */
@@ -836,7 +836,7 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
 {
     struct run *run = user;
     char text[1200];
-    bool is_one = run->tour->rounds.n == 1 && !run->tour->missed.map.n;
+    bool is_one = run->tour.rounds.n == 1 && !run->tour.missed.map.n;
 
     (void)pause_ms;
     if ((url && is_one) || run->m->is_over)
@@ -862,12 +862,12 @@ on_found(void *user)
     if (!mirror_db_add_source(m->db, run->url) ||
         !mirror_db_source(m->db, 1, &url))
         return false;
-    has_more = !url[0] && !run->tour->missed.map.n;
+    has_more = !url[0] && !run->tour.missed.map.n;
     while (has_more) {
         if (!mirror_db_next_set(m->db, set, &set, &url))
             return false;
         has_more = set != 0;
-        if (!set || text_set_has(&run->tour->urls, slice_of(url)))
+        if (!set || text_set_has(&run->tour.urls, slice_of(url)))
             continue;
         snprintf(lost, sizeof(lost), "%s", url);
         snprintf(text, sizeof(text),
@@ -917,8 +917,8 @@ turn_run(struct run *run, bool is_ready, struct problem *why)
         *why = m->why;
     else if (run->why.rc)
         *why = run->why;
-    else if (run->tour)
-        source_sets_why(run->tour, why);
+    else
+        source_sets_why(&run->tour, why);
     return why->rc;
 }
 
@@ -940,22 +940,22 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
         .own_size = sizeof(struct set_sync),
     };
     struct run run = {.m = m, .url = url, .begun_ms = clock_steady_ms()};
+    bool is_ready;
     enum status rc;
 
     m->is_over = false;
-    if (!client_add_source(m->client, url))
-        run.tour = source_sets_start(m->client, &plan, &events, &run);
-    if (run.tour)
-        run.shared = shared_stream_new(m->client, &how, "", &shared, run.tour);
-    if (run.shared && m->dir)
+    source_sets_init(&run.tour, m->client, &plan, &events, &run);
+    shared_stream_init(&run.shared, m->client, &how, "", &shared, &run.tour);
+    if (m->dir)
         m->work = file_sync_new(m, on_idle, &run);
-    rc = turn_run(&run, run.shared && (m->work || !m->dir), why);
-    for (size_t i = 0; run.tour && i < run.tour->rounds.n; i++)
-        set_sync_close(run.tour->stops[i].own);
-    shared_stream_free(run.shared);
+    is_ready = !client_add_source(m->client, url) && (m->work || !m->dir);
+    rc = turn_run(&run, is_ready, why);
+    for (size_t i = 0; i < run.tour.rounds.n; i++)
+        set_sync_close(run.tour.stops[i].own);
+    shared_stream_fini(&run.shared);
     file_sync_free(m->work);
     m->work = NULL;
-    source_sets_free(run.tour);
+    source_sets_fini(&run.tour);
     return rc;
 }
 
@@ -1031,7 +1031,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     client_begin(client);
     mirror_defaults(&filled, options);
     mirror_init(&m, client, &filled);
-    host_places_set(client->places, filled.per_host);
+    host_places_set(&client->places, filled.per_host);
     if (!url || !uri_is_web(url))
         problem(&why, STATUS_INVALID,
                 "\"%s\" is no URL of http or https: give that of a set "

@@ -249,10 +249,8 @@ source_sets_why(const struct source_sets *t, struct problem *why)
 /* Life cycle */
 
 void
-source_sets_free(struct source_sets *t)
+source_sets_fini(struct source_sets *t)
 {
-    if (!t)
-        return;
     discovery_free(t->discovery);
     timer_stop(&t->again);
     timer_stop(&t->turn);
@@ -267,29 +265,24 @@ source_sets_free(struct source_sets *t)
     text_set_fini(&t->missed);
     text_set_fini(&t->seen);
     free(t->stops);
-    free(t);
 }
 
-struct source_sets *
-source_sets_start(struct td_client *client, const struct source_sets_plan *plan,
-                  const struct source_sets_events *events, void *user)
+void
+source_sets_init(struct source_sets *t, struct td_client *client,
+                 const struct source_sets_plan *plan,
+                 const struct source_sets_events *events, void *user)
 {
-    struct source_sets *t = calloc(1, sizeof(*t));
-
-    if (!t)
-        return NULL;
-    t->client = client;
-    t->plan = *plan;
+    *t = (struct source_sets){.client = client,
+                              .plan = *plan,
+                              .events = *events,
+                              .user = user,
+                              .pause_ms = PAUSE_FIRST,
+                              .begun_ms = clock_steady_ms(),
+                              .rounds.is_once = plan->is_once};
     if (!t->plan.poll_ms)
         t->plan.poll_ms = POLL_MS;
-    t->events = *events;
-    t->user = user;
-    t->pause_ms = PAUSE_FIRST;
-    t->begun_ms = clock_steady_ms();
-    t->rounds.is_once = plan->is_once;
     t->rounds.pause_ms = t->plan.poll_ms;
     timer_init(&t->again, client->loop, look_for_sets, t);
     timer_init(&t->turn, client->loop, on_turn, t);
     timer_start(&t->again, 0);
-    return t;
 }

@@ -22,8 +22,6 @@
 #include "client/source/discovery.h"
 #include "client/source/visit_schedule.h"
 
-struct source_sets;
-
 /* None of these may free the tour. */
 struct source_sets_events {
     /* The first look has found the sets. False: the owner ends the tour. NULL
@@ -93,12 +91,12 @@ struct source_sets {
     struct problem why;     /* the first failure */
 };
 
-/* NULL: no memory. Calls nothing before it returns. */
-struct source_sets *source_sets_start(struct td_client *client,
-                                      const struct source_sets_plan *plan,
-                                      const struct source_sets_events *events,
-                                      void *user);
-void source_sets_free(struct source_sets *tour); /* NULL is allowed */
+/* Begins a tour: a member of its owner's struct, which must not move. Calls
+ * nothing before it returns. */
+void source_sets_init(struct source_sets *tour, struct td_client *client,
+                      const struct source_sets_plan *plan,
+                      const struct source_sets_events *events, void *user);
+void source_sets_fini(struct source_sets *tour); /* all zero is allowed */
 
 /* Reports that an open set has ended: with STATUS_OK, it has caught up. An
  * unreachable set is visited again. */

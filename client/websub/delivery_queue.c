@@ -130,7 +130,7 @@ on_hand_over(void *user)
     struct delivery_queue *d = user;
     struct delivery *delivery;
 
-    while (!d->retired.is_over &&
+    while (!d->is_over &&
            (delivery = list_take(&d->queue, offsetof(struct delivery, node)))) {
         struct td_delivery report = {
             .topic = delivery->topic,
@@ -141,7 +141,7 @@ on_hand_over(void *user)
         };
 
         d->counts.delivered++;
-        d->options.on_delivery(&report, d->options.user);
+        d->options->on_delivery(&report, d->options->user);
         delivery_free(delivery);
     }
 }
@@ -202,31 +202,23 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
         d->n_remembered++;
 }
 
-struct delivery_queue *
-delivery_queue_new(struct handle_loop *loop,
-                   const struct td_subscriber_options *options)
+void
+delivery_queue_init(struct delivery_queue *d, struct handle_loop *loop,
+                    const struct td_subscriber_options *options)
 {
-    struct delivery_queue *d = calloc(1, sizeof(*d));
-
-    if (!d)
-        return NULL;
-    d->loop = loop;
-    d->options = *options;
+    d->options = options;
     list_init(&d->queue);
     timer_init(&d->hand_over, loop, on_hand_over, d);
-    return d;
 }
 
 void
-delivery_queue_free(struct delivery_queue *d)
+delivery_queue_fini(struct delivery_queue *d)
 {
     struct delivery *delivery;
 
-    if (!d)
-        return;
+    d->is_over = true;
     timer_stop(&d->hand_over);
     list_drain (delivery, &d->queue, node)
         delivery_free(delivery);
     free(d->ring);
-    handle_loop_retire(d->loop, &d->retired, NULL);
 }

@@ -31,9 +31,8 @@ struct delivery_key {
 };
 
 struct delivery_queue {
-    struct retired retired; /* the first */
-    struct handle_loop *loop;
-    struct td_subscriber_options options;
+    const struct td_subscriber_options *options;
+    bool is_over;
     struct td_subscriber_counts counts; /* the caller counts `unknown` */
     struct timer hand_over;
     struct list queue;
@@ -43,13 +42,14 @@ struct delivery_queue {
     size_t at; /* where the next one goes */
 };
 
-/* `options` are copied. NULL: no memory. */
-struct delivery_queue *
-delivery_queue_new(struct handle_loop *loop,
-                   const struct td_subscriber_options *options);
+/* `deliveries`: all zero, a member of its owner's struct. `options` are lent.
+ */
+void delivery_queue_init(struct delivery_queue *deliveries,
+                         struct handle_loop *loop,
+                         const struct td_subscriber_options *options);
 
-/* Also from on_delivery. NULL is allowed. */
-void delivery_queue_free(struct delivery_queue *deliveries);
+/* Also from on_delivery: the memory stays until that has returned. */
+void delivery_queue_fini(struct delivery_queue *deliveries);
 
 /* Judges a delivery, answers it and, perhaps, keeps it to hand it over soon.
  * `topic` is copied. `now_s`: Unix time. */

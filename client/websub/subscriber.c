@@ -57,7 +57,7 @@ struct td_subscriber {
     enum state state;
 
     struct topic_search *search;
-    struct delivery_queue *deliveries;
+    struct delivery_queue deliveries;
     struct timer timer; /* the next attempt, or renewal */
     struct hub_subscription *current, *next;
     struct hub_subscription *leaving[LEAVING_MAX];
@@ -284,7 +284,7 @@ on_found(const struct problem *why, const struct topic *topic, void *user)
     struct td_subscriber *s = user;
     struct hub_subscription_plan plan = {
         .callback = s->callback,
-        .deliveries = s->deliveries,
+        .deliveries = &s->deliveries,
         .lease_s = s->options.lease_s,
         .has_no_secret = s->options.has_no_secret,
         .max_bytes = s->options.max_bytes,
@@ -378,9 +378,9 @@ subscriber_new(struct td_callback *callback, const char *topic_url,
         s->options.max_bytes = DELIVERY_MAX;
     s->pause_ms = PAUSE_FIRST;
     s->topic_url = strdup(topic_url);
-    s->deliveries = delivery_queue_new(client->loop, options);
+    delivery_queue_init(&s->deliveries, client->loop, &s->options);
     timer_init(&s->timer, client->loop, on_timer, s);
-    if (!s->topic_url || !s->deliveries) {
+    if (!s->topic_url) {
         td_subscriber_close(s);
         return problem_memory(&client->problem);
     }
@@ -414,7 +414,7 @@ void
 td_subscriber_counts(const struct td_subscriber *subscriber,
                      struct td_subscriber_counts *counts)
 {
-    *counts = subscriber->deliveries->counts;
+    *counts = subscriber->deliveries.counts;
 }
 
 void
@@ -448,7 +448,7 @@ td_subscriber_close(struct td_subscriber *s)
     hub_subscription_free(s->next);
     for (size_t i = 0; i < LEAVING_MAX; i++)
         hub_subscription_free(s->leaving[i]);
-    delivery_queue_free(s->deliveries);
+    delivery_queue_fini(&s->deliveries);
     timer_stop(&s->timer);
     free(s->topic_url);
     free(s->moved_from);

@@ -37,7 +37,7 @@ struct sharing {
     struct td_client *client;
     struct td_follow_options how;
     const char *filters;
-    struct shared_stream *stream;
+    struct shared_stream stream;
     struct member members[3];
     unsigned idle_ms;
     unsigned pause_ms; /* of the last trouble */
@@ -125,11 +125,10 @@ make_stream(struct sharing *s)
 {
     static const struct shared_stream_events events = {on_joined, on_trouble};
 
-    shared_stream_free(s->stream);
-    s->stream = shared_stream_new(s->client, &s->how, s->filters, &events, s);
-    assert_non_null(s->stream);
+    shared_stream_fini(&s->stream);
+    shared_stream_init(&s->stream, s->client, &s->how, s->filters, &events, s);
     for (size_t i = 0; i < 3; i++)
-        s->members[i].part.stream = s->stream;
+        s->members[i].part.stream = &s->stream;
 }
 
 static int
@@ -166,7 +165,7 @@ clear_sharing(void **state)
     script_finish();
     for (size_t i = 0; i < 3; i++)
         live_free(s->members[i].live);
-    shared_stream_free(s->stream);
+    shared_stream_fini(&s->stream);
     td_close(s->client);
     fake_broker_free(s->broker);
     free(s);
@@ -183,11 +182,11 @@ join(struct member *m)
                                          .shared = &m->part};
 
     assert_true(
-        shared_stream_takes(s->stream, fake_broker_url(s->broker), m->name));
+        shared_stream_takes(&s->stream, fake_broker_url(s->broker), m->name));
     m->live = live_start(s->client, &request, on_message, on_end, m);
     assert_non_null(m->live);
     assert_false(
-        shared_stream_takes(s->stream, fake_broker_url(s->broker), m->name));
+        shared_stream_takes(&s->stream, fake_broker_url(s->broker), m->name));
 }
 
 static bool
@@ -475,9 +474,9 @@ TEST(followers_go_on_alone_where_no_transport_works)
                                  "server-sent events instead: ");
         play(s, "told ? -0 -1 a:again b:again; says no server-sent events");
         script_expect_in(s->why, ", each set by itself instead: ");
-        assert_false(shared_stream_takes(s->stream, url, "a"));
+        assert_false(shared_stream_takes(&s->stream, url, "a"));
         clock_pass_us(24 * HOUR_US);
-        assert_true(shared_stream_takes(s->stream, url, "a"));
+        assert_true(shared_stream_takes(&s->stream, url, "a"));
     }
 }
 
@@ -570,20 +569,20 @@ TEST(only_sets_of_one_address_join)
     struct sharing *s = *state;
     const char *url = fake_broker_url(s->broker);
 
-    assert_true(shared_stream_takes(s->stream, url, "a"));
-    assert_true(shared_stream_takes(s->stream, "http://127.0.0.1:1/", "a"));
-    assert_false(shared_stream_takes(s->stream, url, "no name \"of\" a set"));
+    assert_true(shared_stream_takes(&s->stream, url, "a"));
+    assert_true(shared_stream_takes(&s->stream, "http://127.0.0.1:1/", "a"));
+    assert_false(shared_stream_takes(&s->stream, url, "no name \"of\" a set"));
     join(&s->members[0]);
-    assert_true(shared_stream_takes(s->stream, url, "b"));
-    assert_false(shared_stream_takes(s->stream, "http://127.0.0.1:1/", "b"));
+    assert_true(shared_stream_takes(&s->stream, url, "b"));
+    assert_false(shared_stream_takes(&s->stream, "http://127.0.0.1:1/", "b"));
     leave(&s->members[0]);
-    assert_true(shared_stream_takes(s->stream, url, "a"));
+    assert_true(shared_stream_takes(&s->stream, url, "a"));
 
     s->how.form = TD_XML; /* which does not name its set */
     make_stream(s);
-    assert_false(shared_stream_takes(s->stream, url, "a"));
+    assert_false(shared_stream_takes(&s->stream, url, "a"));
     s->how.form = TD_JSON;
     s->how.transports = TD_LONG_POLL | TD_POLL;
     make_stream(s);
-    assert_false(shared_stream_takes(s->stream, url, "a"));
+    assert_false(shared_stream_takes(&s->stream, url, "a"));
 }

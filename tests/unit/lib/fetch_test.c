@@ -263,7 +263,7 @@ TEST(so_many_are_under_way_at_a_host)
     struct stage held[8];
     struct fetch_request request = {.url = site_link(s.site, "/a")};
 
-    host_places_set(s.client->places, 3);
+    host_places_set(&s.client->places, 3);
     site_put(s.site, "/a", NULL, SLICE("x"));
     site_hold(s.site, "/a");
     for (size_t i = 0; i < 8; i++) {
@@ -290,7 +290,7 @@ TEST(one_that_waits_may_be_freed)
     struct fetch_request request = {.url = site_link(s.site, "/a")};
     struct stage waits = {.client = s.client};
 
-    host_places_set(s.client->places, 1);
+    host_places_set(&s.client->places, 1);
     site_put(s.site, "/a", NULL, SLICE("x"));
     site_hold(s.site, "/a");
     start(&request, false);

@@ -16,7 +16,7 @@
 static struct {
     int stop_fd;
     struct handle_loop *loop;
-    struct host_places *places;
+    struct host_places places;
     struct host_place requests[8];
     char turns[32]; /* the numbers of requests whose turn came, in order */
 } s;
@@ -38,9 +38,8 @@ set_stage(void **state)
     memset(&s, 0, sizeof(s));
     s.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     s.loop = handle_loop_new(s.stop_fd);
-    s.places = host_places_new(s.loop);
-    assert_non_null(s.places);
-    host_places_set(s.places, 2);
+    host_places_init(&s.places, s.loop);
+    host_places_set(&s.places, 2);
     return 0;
 }
 
@@ -49,8 +48,8 @@ clear_stage(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 8; i++)
-        host_place_return(s.places, &s.requests[i]);
-    host_places_free(s.places);
+        host_place_return(&s.places, &s.requests[i]);
+    host_places_fini(&s.places);
     handle_loop_free(s.loop);
     close(s.stop_fd);
     return 0;
@@ -66,13 +65,13 @@ ask(int n, enum host_place_kind kind, const char *url)
     place->kind = kind;
     place->on_turn = on_turn;
     place->user = place;
-    return host_place_ask(s.places, place, url);
+    return host_place_ask(&s.places, place, url);
 }
 
 static void
 end(int n)
 {
-    host_place_return(s.places, &s.requests[n]);
+    host_place_return(&s.places, &s.requests[n]);
 }
 
 /* Returns the requests whose turn has come since the beginning. */
@@ -163,14 +162,14 @@ TEST(one_that_is_held_back_gives_its_place)
     ask(1, HOST_PLACE_DOCUMENT, A);
     ask(2, HOST_PLACE_FILE, A);
     ask(3, HOST_PLACE_DOCUMENT, A);
-    host_place_hold(s.places, &s.requests[3], true);
-    host_place_hold(s.places, &s.requests[0], true);
+    host_place_hold(&s.places, &s.requests[3], true);
+    host_place_hold(&s.places, &s.requests[0], true);
     assert_string_equal(turns(), "2");
-    host_place_hold(s.places, &s.requests[0], false); /* three for now */
+    host_place_hold(&s.places, &s.requests[0], false); /* three for now */
     end(2);
     assert_string_equal(turns(), "2");
     end(1);
-    host_place_hold(s.places, &s.requests[3], false);
+    host_place_hold(&s.places, &s.requests[3], false);
     assert_string_equal(turns(), "23");
 }
 
@@ -180,15 +179,15 @@ TEST(a_host_is_left_alone_as_long_as_it_asks)
     unsigned status = 0;
 
     ask(0, HOST_PLACE_DOCUMENT, A);
-    host_places_pause(s.places, A, 429, 5);
-    host_places_pause(s.places, A, 503, 3);
+    host_places_pause(&s.places, A, 429, 5);
+    host_places_pause(&s.places, A, 503, 3);
     end(0);
     assert_false(ask(1, HOST_PLACE_STREAM, A));
     assert_false(ask(2, HOST_PLACE_FILE, A));
     assert_false(ask(3, HOST_PLACE_DOCUMENT, A));
     assert_true(ask(4, HOST_PLACE_DOCUMENT, B));
     assert_string_equal(turns_after_ms(4999), "");
-    assert_int_equal(host_places_pause_s(s.places, A, &status), 0);
+    assert_int_equal(host_places_pause_s(&s.places, A, &status), 0);
     assert_string_equal(turns_after_ms(1), "132");
 }
 
@@ -196,12 +195,12 @@ TEST(who_would_wait_for_long_is_told_at_once)
 {
     unsigned status = 0;
 
-    host_places_pause(s.places, A, 429, 100000);
+    host_places_pause(&s.places, A, 429, 100000);
     assert_false(ask(0, HOST_PLACE_DOCUMENT, A));
     assert_string_equal(turns(), "0");
-    assert_int_equal(host_places_pause_s(s.places, A, &status), 3600);
+    assert_int_equal(host_places_pause_s(&s.places, A, &status), 3600);
     assert_int_equal(status, 429);
-    assert_int_equal(host_places_pause_s(s.places, B, &status), 0);
+    assert_int_equal(host_places_pause_s(&s.places, B, &status), 0);
     end(0);
     assert_string_equal(turns_after_ms(3600 * 1000), "0");
     assert_true(ask(0, HOST_PLACE_DOCUMENT, A));
