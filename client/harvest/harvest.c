@@ -230,7 +230,7 @@ look_at_set(struct reader *r)
         return false;
     if (r->feed.has_log || h->is_other)
         return true;
-    if (!harvest_db_is_due(h->target.db, r->feed.part.id, &is_due))
+    if (!harvest_db_is_due(&h->target.db, r->feed.part.id, &is_due))
         return false;
     if (is_due && r->feed.has_only_list)
         r->is_anew = true;
@@ -256,7 +256,7 @@ end_look(struct reader *r)
     if (!r->feed.part.doubt[0])
         r->feed.part.complete_us = clock_now_us();
     if (!treat_strays(r) || !harvest_feed_flush(&h->outbox) ||
-        !harvest_db_note_part(h->target.db, &r->feed.part))
+        !harvest_db_note_part(&h->target.db, &r->feed.part))
         return false;
     r->feed.listed_us = r->feed.part.listed_us;
     /* A log is looked at with each heartbeat, which is worth a report where
@@ -454,7 +454,7 @@ open_follower(struct reader *r)
     enum td_status rc;
     bool is_due;
 
-    if (!harvest_db_is_due(h->target.db, r->feed.part.id, &is_due))
+    if (!harvest_db_is_due(&h->target.db, r->feed.part.id, &is_due))
         return end_with_target(h);
     if (!after[0])
         after = how->after ? how->after : "0";
@@ -517,7 +517,7 @@ each_file(const char *listing, const char *to, struct problem *why)
 static bool
 copy_listing(struct reader *r)
 {
-    const char *state = r->harvest->target.db->copy;
+    const char *state = r->harvest->target.db.copy;
     struct problem why = {.text = ""};
     char *copy = NULL;
     bool is_good = !state || asprintf(&copy, "%s.list-%lld", state,
@@ -559,7 +559,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
         goto failed;
     r->harvest = h;
     r->source = source;
-    if (!harvest_db_part(h->target.db, source->url, url, &r->feed.part)) {
+    if (!harvest_db_part(&h->target.db, source->url, url, &r->feed.part)) {
         free_reader(r);
         return end_with_target(h);
     }
@@ -634,7 +634,7 @@ static bool
 find_other(struct harvest *h, char other[HARVEST_TEXT_SIZE])
 {
     const struct harvest_options *how = h->options;
-    struct db_rows rows = harvest_db_sources(h->target.db);
+    struct db_rows rows = harvest_db_sources(&h->target.db);
     struct slice source;
 
     other[0] = '\0';
@@ -755,14 +755,11 @@ harvest_run(const struct harvest_options *options)
     struct pollfd *ready;
 
     buf_init(&h.outbox.body, SIZE_MAX / 2);
-    h.target.db = harvest_db_open(options->state, options->set_url,
-                                  options->is_dry, &h.target.why);
-    if (!h.target.db) {
-        end_with_target(&h);
-        return h.end;
-    }
     ready = calloc(options->n_sources + 1, sizeof(*ready));
-    if (!ready) {
+    if (!harvest_db_open(&h.target.db, options->state, options->set_url,
+                         options->is_dry, &h.target.why)) {
+        end_with_target(&h);
+    } else if (!ready) {
         harvest_target_say(&h.target, NO_MEMORY);
         end_harvest(&h, HARVEST_FAILED);
     } else if (begin_harvest(&h)) {
@@ -784,6 +781,6 @@ harvest_run(const struct harvest_options *options)
         free_reader(h.readers[i]);
     free(h.readers);
     buf_fini(&h.outbox.body);
-    harvest_db_close(h.target.db);
+    harvest_db_close(&h.target.db);
     return h.end;
 }

@@ -126,18 +126,11 @@ read_target(struct harvest_db *h, const char *target)
     return !db_rows_end(&rows);
 }
 
-struct harvest_db *
-harvest_db_open(const char *path, const char *target, bool is_dry,
-                struct problem *why)
+bool
+harvest_db_open(struct harvest_db *h, const char *path, const char *target,
+                bool is_dry, struct problem *why)
 {
-    struct harvest_db *h = calloc(1, sizeof(*h));
-    bool is_good = true;
-
-    if (!h) {
-        problem_memory(why);
-        return NULL;
-    }
-    h->why = why;
+    *h = (struct harvest_db){.why = why};
     buf_init(&h->loc, SIZE_MAX / 2);
     buf_init(&h->hash, SIZE_MAX / 2);
     buf_init(&h->entry, SIZE_MAX / 2);
@@ -147,28 +140,22 @@ harvest_db_open(const char *path, const char *target, bool is_dry,
                      temporary_directory(), (long)getpid(),
                      (unsigned long long)clock_now_us()) < 0) {
             h->copy = NULL;
-            is_good = !problem_memory(h->why);
-        } else {
-            is_good = !db_copy(path, h->copy, h->why);
+            return !problem_memory(why);
         }
+        if (db_copy(path, h->copy, why))
+            return false;
     }
-    if (is_good &&
-        !db_open_kind(&h->db, &kind,
-                      !is_dry   ? path
-                      : h->copy ? h->copy
-                                : "",
-                      h->why) &&
-        read_target(h, target))
-        return h;
-    harvest_db_close(h);
-    return NULL;
+    return !db_open_kind(&h->db, &kind,
+                         !is_dry   ? path
+                         : h->copy ? h->copy
+                                   : "",
+                         why) &&
+           read_target(h, target);
 }
 
 void
 harvest_db_close(struct harvest_db *h)
 {
-    if (!h)
-        return;
     db_close(&h->db);
     if (h->copy)
         (void)!db_unlink(h->copy, NULL);
@@ -176,7 +163,6 @@ harvest_db_close(struct harvest_db *h)
     buf_fini(&h->loc);
     buf_fini(&h->hash);
     buf_fini(&h->entry);
-    free(h);
 }
 
 /* The set */

@@ -53,11 +53,11 @@ struct harvest_db {
 };
 
 /* Opens the file, or makes it, for the set `target`. `is_dry`: works on a copy,
- * which is removed at the end. NULL: `why` says why: it is another set's, in
- * use, or not a state. `why` is lent until the end. */
-struct harvest_db *harvest_db_open(const char *path, const char *target,
-                                   bool is_dry, struct problem *why);
-void harvest_db_close(struct harvest_db *db); /* NULL is allowed */
+ * which is removed at the end. False: `why` says why: it is another set's, in
+ * use, or not a state. `why` is lent until the end. Close it in any case. */
+bool harvest_db_open(struct harvest_db *db, const char *path,
+                     const char *target, bool is_dry, struct problem *why);
+void harvest_db_close(struct harvest_db *db);
 
 /* All functions below return false if the file failed; the `why` of
  * harvest_db_open says why then. */

@@ -176,49 +176,32 @@ harvest_is_same(struct slice of, struct slice text)
 
 /* Search */
 
-/* As in Knuth, Morris and Pratt: several entries may begin alike. */
-struct post_search {
-    struct slice *entries;
-    size_t *back; /* [i]: length of the longest start that also ends at i */
-    size_t n;
-    size_t n_found; /* entries of the post that the target ends with */
-};
-
-struct post_search *
-post_search_new(const struct harvest_post *post)
+bool
+post_search_init(struct post_search *s, const struct harvest_post *post)
 {
-    struct post_search *s = calloc(1, sizeof(*s));
     struct slice rest = {post->body, post->size};
     size_t k = 0;
 
-    if (!s)
-        return NULL;
-    s->entries = calloc(post->n + 1, sizeof(s->entries[0]));
-    s->back = calloc(post->n + 1, sizeof(s->back[0]));
+    *s = (struct post_search){.entries =
+                                  calloc(post->n + 1, sizeof(s->entries[0])),
+                              .back = calloc(post->n + 1, sizeof(s->back[0]))};
     if (s->entries && s->back)
         while (s->n < post->n && json_slices_element(&rest, &s->entries[s->n]))
             s->n++;
-    if (s->n == 0) {
-        post_search_free(s);
-        return NULL;
-    }
     for (size_t i = 1; i < s->n; i++) {
         while (k > 0 && !harvest_is_same(s->entries[k], s->entries[i]))
             k = s->back[k - 1];
         k += harvest_is_same(s->entries[k], s->entries[i]);
         s->back[i] = k;
     }
-    return s;
+    return s->n > 0;
 }
 
 void
-post_search_free(struct post_search *s)
+post_search_fini(struct post_search *s)
 {
-    if (!s)
-        return;
     free(s->entries);
     free(s->back);
-    free(s);
 }
 
 bool

@@ -50,19 +50,26 @@ bool harvest_is_same(struct slice of, struct slice text);
 /*
  * Searches the target for a post: for all its entries, one behind the other.
  *
- *     search = post_search_new(post);
+ *     post_search_init(search, post)
  *     for each entry of the target, from the first possible one on
  *         if (post_search_next(search, text))
  *             the target has it, and this is its last entry
- *     post_search_free(search);
+ *     post_search_fini(search)
  */
 
-struct post_search;
+/* As in Knuth, Morris and Pratt: several entries may begin alike. */
+struct post_search {
+    struct slice *entries;
+    size_t *back; /* [i]: length of the longest start that also ends at i */
+    size_t n;
+    size_t n_found; /* entries of the post that the target ends with */
+};
 
-/* The body of `post` is lent until the end. NULL: no memory, or a post without
- * entries. */
-struct post_search *post_search_new(const struct harvest_post *post);
-void post_search_free(struct post_search *search); /* NULL is allowed */
+/* The body of `post` is lent until the end. False: no memory, or a post without
+ * entries. Call post_search_fini in any case. */
+bool post_search_init(struct post_search *search,
+                      const struct harvest_post *post);
+void post_search_fini(struct post_search *search);
 
 /* Takes the target's next entry; size 0: one without text. True: this one ends
  * the post; call it no more then. */

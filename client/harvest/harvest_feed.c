@@ -34,12 +34,12 @@ harvest_feed_flush(struct harvest_outbox *o)
     BUF_ADD(&o->body, "]\n");
     if (o->n > 0) {
         is_good = (!o->body.failed || fail_memory(f)) &&
-                  harvest_db_seal(t->db, &f->part, buf_slice(&o->body), o->n,
+                  harvest_db_seal(&t->db, &f->part, buf_slice(&o->body), o->n,
                                   position) &&
                   harvest_target_post(t);
     } else if (position) {
         snprintf(f->part.position, sizeof(f->part.position), "%s", position);
-        is_good = harvest_db_note_part(t->db, &f->part);
+        is_good = harvest_db_note_part(&t->db, &f->part);
     }
     buf_fini(&o->body);
     o->n = 0;
@@ -142,7 +142,7 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
                           c->change != NULL, &is_ring))
         return false;
     return is_ring ||
-           harvest_db_remove(f->target->db, f->part.id, loc,
+           harvest_db_remove(&f->target->db, f->part.id, loc,
                              f->has_log || f->has_only_list ? DATETIME_NONE
                                                             : time_of(f, c));
 }
@@ -162,14 +162,14 @@ apply_resource(struct harvest_feed *f, struct slice loc,
         !add_entry(f, loc, text, is_known ? "updated" : "created", false,
                    &is_ring))
         return false;
-    return is_ring || harvest_db_keep(f->target->db, f->part.id, loc, version,
+    return is_ring || harvest_db_keep(&f->target->db, f->part.id, loc, version,
                                       DATETIME_NONE);
 }
 
 static bool
 apply_change(struct harvest_feed *f, const struct td_change *c)
 {
-    struct harvest_db *db = f->target->db;
+    struct harvest_db *db = &f->target->db;
     struct survey_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     bool is_deleted = c->change && !strcmp(c->change, "deleted");
@@ -253,7 +253,7 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
 static bool
 list_resource(struct harvest_feed *f, const struct td_change *c)
 {
-    struct harvest_db *db = f->target->db;
+    struct harvest_db *db = &f->target->db;
     struct survey_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     struct harvest_known known;
@@ -276,7 +276,7 @@ static bool
 delete_held(struct harvest_feed *f, int64_t part)
 {
     const struct survey_resource none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
-    struct harvest_db *db = f->target->db;
+    struct harvest_db *db = &f->target->db;
     struct harvest_known known;
     struct slice loc;
     bool is_good, is_ring;
@@ -324,7 +324,7 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 static bool
 settle_list(struct harvest_feed *f, int64_t as_of_us)
 {
-    struct harvest_db *db = f->target->db;
+    struct harvest_db *db = &f->target->db;
     struct harvest_deferred next;
     struct harvest_known known;
     uint64_t n, n_of;
@@ -403,7 +403,7 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
             harvest_target_say(f->target,
                                "%s: %s; comparing all resources with the set's",
                                f->url, message->reason);
-        return harvest_db_begin_list(f->target->db, f->part.id);
+        return harvest_db_begin_list(&f->target->db, f->part.id);
     case TD_BASELINE:
         f->n_listed += message->n_changes;
         for (size_t i = 0; i < message->n_changes; i++)
@@ -424,7 +424,7 @@ harvest_feed_held(struct harvest_feed *f)
 {
     uint64_t n, n_of;
 
-    return harvest_db_held(f->target->db, f->part.id, &n, &n_of) &&
+    return harvest_db_held(&f->target->db, f->part.id, &n, &n_of) &&
            take_outbox(f) && apply_deletions(f, n, n_of) &&
            harvest_feed_flush(f->outbox);
 }
@@ -432,7 +432,7 @@ harvest_feed_held(struct harvest_feed *f)
 bool
 harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
 {
-    struct harvest_db *db = f->target->db;
+    struct harvest_db *db = &f->target->db;
     uint64_t n_of;
 
     if (!harvest_db_count(db, 0, n))

@@ -97,11 +97,11 @@ seq_of(const char *position)
 static bool
 note_posted(struct harvest_target *t, const struct td_receipt *receipt)
 {
-    const char *noted = t->db->target;
+    const char *noted = t->db.target;
     bool is_next = receipt->first == seq_of(noted) + 1;
 
     harvest_epoch_of(t->epoch, receipt->position);
-    return harvest_db_posted(t->db, is_next ? receipt->position : NULL);
+    return harvest_db_posted(&t->db, is_next ? receipt->position : NULL);
 }
 
 /* Says the change that the broker refused, if the answer names it. */
@@ -159,7 +159,7 @@ deliver_post(struct harvest_target *t, const struct harvest_post *post)
 /* Searches the set for a post that was sealed long ago. */
 
 struct sought {
-    struct post_search *search;
+    struct post_search search;
     uint64_t last;                   /* its last entry */
     char position[TD_POSITION_SIZE]; /* after that; "": not found */
 };
@@ -172,7 +172,7 @@ on_sought(const struct td_message *message, void *user)
     for (size_t i = 0; i < message->n_changes; i++) {
         const struct td_change *c = &message->changes[i];
 
-        if (post_search_next(s->search, harvest_text_of(c))) {
+        if (post_search_next(&s->search, harvest_text_of(c))) {
             position_write(s->position, message->position, c->seq);
             s->last = c->seq;
             return 1;
@@ -186,8 +186,8 @@ on_sought(const struct td_message *message, void *user)
 static bool
 look_for(struct harvest_target *t, const struct harvest_post *post)
 {
-    const char *noted = t->db->target;
-    struct sought s = {.search = post_search_new(post)};
+    const char *noted = t->db.target;
+    struct sought s = {.last = 0};
     struct td_follow_options how = {
         .after = noted[0] ? noted : "0",
         .until_caught_up = 1,
@@ -199,7 +199,7 @@ look_for(struct harvest_target *t, const struct harvest_post *post)
     harvest_target_say(
         t, "a post of %zu entries was not answered a day ago; looking for it",
         post->n);
-    if (s.search)
+    if (post_search_init(&s.search, post))
         rc = td_follow(t->client, t->url, &how, on_sought, &s);
     if (s.position[0]) {
         snprintf(receipt.position, sizeof(receipt.position), "%.63s",
@@ -215,7 +215,7 @@ look_for(struct harvest_target *t, const struct harvest_post *post)
     } else {
         harvest_target_fail(t, HARVEST_STOPPED);
     }
-    post_search_free(s.search);
+    post_search_fini(&s.search);
     return is_good;
 }
 
@@ -226,13 +226,13 @@ harvest_target_post(struct harvest_target *t)
     bool is_there, is_good;
     int64_t age_s;
 
-    if (!harvest_db_unfinished(t->db, &post, &is_there))
+    if (!harvest_db_unfinished(&t->db, &post, &is_there))
         return false;
     if (!is_there)
         return true;
     age_s = clock_now_us() / 1000000 - post.made_s;
     if (t->options->is_dry)
-        is_good = harvest_db_posted(t->db, NULL);
+        is_good = harvest_db_posted(&t->db, NULL);
     else if (age_s >= 0 && age_s < KEY_LIFE_S)
         is_good = deliver_post(t, &post);
     else
@@ -277,7 +277,7 @@ ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
 static bool
 check_identity(struct harvest_target *t, const char *position, bool *is_other)
 {
-    const char *noted = t->db->target;
+    const char *noted = t->db.target;
     size_t size = strcspn(noted, "-");
 
     *is_other =
@@ -288,7 +288,7 @@ check_identity(struct harvest_target *t, const char *position, bool *is_other)
     harvest_target_say(t, "%s; everything is published anew",
                        position[0] ? "the set was made anew"
                                    : "the set was removed");
-    return harvest_db_forget(t->db);
+    return harvest_db_forget(&t->db);
 }
 
 /* What the set has */
@@ -304,7 +304,7 @@ static int
 on_own_message(const struct td_message *message, void *user)
 {
     struct reading *r = user;
-    struct harvest_db *db = r->target->db;
+    struct harvest_db *db = &r->target->db;
 
     for (size_t i = 0; i < message->n_changes && !r->has_failed; i++) {
         const struct td_change *c = &message->changes[i];
@@ -344,7 +344,7 @@ read_set(struct harvest_target *t, const char *after, struct reading *r)
 
         if (rc == TD_OK)
             return true;
-        db_rollback(&t->db->db); /* up to the last seal or note */
+        db_rollback(&t->db.db); /* up to the last seal or note */
         if (r->has_failed ||
             !may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
             return false;
@@ -359,18 +359,18 @@ harvest_target_begin(struct harvest_target *t, bool *is_other)
     if (!ask_position(t, r.position) ||
         !check_identity(t, r.position, is_other) || !harvest_target_post(t))
         return false;
-    if (!t->db->is_new)
+    if (!t->db.is_new)
         return true;
     /* A post that was sealed before may have moved it. */
     return ask_position(t, r.position) &&
            (seq_of(r.position) == 0 || read_set(t, NULL, &r)) &&
-           harvest_db_end_adoption(t->db, r.position);
+           harvest_db_end_adoption(&t->db, r.position);
 }
 
 bool
 harvest_target_look(struct harvest_target *t, bool *is_other)
 {
-    const char *noted = t->db->target;
+    const char *noted = t->db.target;
     struct reading r = {.target = t};
     char position[TD_POSITION_SIZE];
 
@@ -383,8 +383,9 @@ harvest_target_look(struct harvest_target *t, bool *is_other)
     if (*is_other || !strcmp(position, noted))
         return true;
     return read_set(t, noted[0] ? noted : "0", &r) &&
-           harvest_db_end_disturbance(t->db) &&
-           harvest_db_note_target(t->db, r.position[0] ? r.position : position);
+           harvest_db_end_disturbance(&t->db) &&
+           harvest_db_note_target(&t->db,
+                                  r.position[0] ? r.position : position);
 }
 
 /* The report */

@@ -16,7 +16,7 @@ struct harvest_target {
     const struct harvest_options *options;
     struct td_client *client; /* of the options, as is `url` */
     const char *url;
-    struct harvest_db *db;
+    struct harvest_db db;
     struct problem why;           /* of the state */
     char epoch[TD_POSITION_SIZE]; /* of its log; "": there is no set yet */
     enum harvest_end end;         /* why a function returned false */

@@ -126,10 +126,10 @@ copy_own(struct audit *a, const char *url, int64_t theirs)
     const char *mine;
     int64_t ignored, set = 0;
 
-    if (!mirror_db_set(a->theirs.db, url, &ignored, position))
+    if (!mirror_db_set(&a->theirs.db, url, &ignored, position))
         return false;
     do
-        if (!mirror_db_next_set(a->mine.db, set, &set, &mine))
+        if (!mirror_db_next_set(&a->mine.db, set, &set, &mine))
             return false;
     while (set && strcmp(mine, url) != 0);
     if (position[0] || !set)
@@ -139,7 +139,7 @@ copy_own(struct audit *a, const char *url, int64_t theirs)
              "with the earlier list and the changes since",
              url);
     MIRROR_REPORT(&a->mine, TD_SYNC_TROUBLE, .set = url, .why = text);
-    return copy_set(a, a->mine.db, a->theirs.db, url, theirs);
+    return copy_set(a, &a->mine.db, &a->theirs.db, url, theirs);
 }
 
 /* Asks a source. */
@@ -152,8 +152,9 @@ ask_source(struct audit *a, const char *url)
         return !a->why.rc;
     gone = a->why;
     problem_clear(&a->why);
-    if (!mirror_db_begin(a->theirs.db) ||
-        !each_set(a, a->theirs.db, copy_own) || !mirror_db_commit(a->theirs.db))
+    if (!mirror_db_begin(&a->theirs.db) ||
+        !each_set(a, &a->theirs.db, copy_own) ||
+        !mirror_db_commit(&a->theirs.db))
         return false;
     if (sync_run_source(&a->theirs, url, true, &a->why) == STATUS_GONE)
         a->why = gone;
@@ -168,7 +169,7 @@ ask_sources(struct audit *a, const char *url)
 {
     const char *source;
 
-    if (url && !mirror_db_source(a->mine.db, 1, &source))
+    if (url && !mirror_db_source(&a->mine.db, 1, &source))
         return false;
     if (url && source[0])
         return !problem(
@@ -176,7 +177,7 @@ ask_sources(struct audit *a, const char *url)
             "the mirror is one of several sources, which are audited "
             "together: give no URL");
     for (unsigned n = 0;; n++) {
-        if (!mirror_db_source(a->mine.db, n, &source))
+        if (!mirror_db_source(&a->mine.db, n, &source))
             return false;
         if (!source[0] && n > 0)
             return true;
@@ -222,7 +223,7 @@ judge_set(struct audit *a, const char *url, int64_t theirs)
 {
     struct mirror_db_certainty c;
 
-    if (!mirror_db_certainty(a->theirs.db, theirs, &c))
+    if (!mirror_db_certainty(&a->theirs.db, theirs, &c))
         return false;
     if (c.n_left_out) {
         a->result.n_left_out += c.n_left_out;
@@ -247,7 +248,7 @@ report_complete(struct audit *a, const char *url, int64_t theirs)
     struct mirror_db_certainty c;
     char as_of[DATETIME_SIZE + 1];
 
-    if (!mirror_db_certainty(a->theirs.db, theirs, &c))
+    if (!mirror_db_certainty(&a->theirs.db, theirs, &c))
         return false;
     as_of[datetime_write_short(as_of, c.complete_us)] = '\0';
     if (!c.doubt[0] && c.complete_us)
@@ -401,7 +402,7 @@ compare_one(struct audit *a, const struct mirror_db_resource *mine,
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(known->loc));
     a->result.n_compared++;
     client_progress(a->client, TD_PROGRESS_COMPARED, a->result.n_compared,
-                    a->mine.db->counts.n_resources);
+                    a->mine.db.counts.n_resources);
     if (mine && !mine->is_there)
         mine = NULL;
     if (!mine && !theirs)
@@ -428,8 +429,8 @@ compare_databases(struct audit *a)
 
     for (bool is_first = true;; is_first = false) {
         if (!go_on(a) ||
-            (order <= 0 && !mirror_db_walk(a->mine.db, is_first, &mine)) ||
-            (order >= 0 && !mirror_db_walk(a->theirs.db, is_first, &theirs)))
+            (order <= 0 && !mirror_db_walk(&a->mine.db, is_first, &mine)) ||
+            (order >= 0 && !mirror_db_walk(&a->theirs.db, is_first, &theirs)))
             return false;
         if (!mine.id && !theirs.id)
             return true;
@@ -450,7 +451,7 @@ on_file(const char *path, void *user)
     struct audit *a = user;
     bool is_found;
 
-    if (!go_on(a) || !mirror_db_has_path(a->mine.db, path, &is_found))
+    if (!go_on(a) || !mirror_db_has_path(&a->mine.db, path, &is_found))
         return false;
     /* The path of a resource without a noted file: that resource has its own
      * finding, and its download will take or move the file. */
@@ -471,7 +472,7 @@ add_set(struct audit *a, const char *url, int64_t theirs)
     int64_t mine;
 
     (void)theirs;
-    return mirror_db_set(a->mine.db, url, &mine, position);
+    return mirror_db_set(&a->mine.db, url, &mine, position);
 }
 
 /* The mirror is as certain of a set as the source was. */
@@ -482,23 +483,23 @@ copy_certainty(struct audit *a, const char *url, int64_t mine)
     char position[TD_POSITION_SIZE];
     int64_t theirs;
 
-    if (!mirror_db_set(a->theirs.db, url, &theirs, position) ||
-        !mirror_db_certainty(a->theirs.db, theirs, &c))
+    if (!mirror_db_set(&a->theirs.db, url, &theirs, position) ||
+        !mirror_db_certainty(&a->theirs.db, theirs, &c))
         return false;
     c.n_left_out_before = c.n_left_out;
-    c.n_held_of = a->mine.db->counts.n_resources;
-    if (!mirror_db_count_held(a->mine.db, mine, &c.n_held))
+    c.n_held_of = a->mine.db.counts.n_resources;
+    if (!mirror_db_count_held(&a->mine.db, mine, &c.n_held))
         return false;
     if (c.n_held && !c.doubt_us)
         c.doubt_us = clock_now_us();
-    return mirror_db_set_certainty(a->mine.db, mine, &c);
+    return mirror_db_set_certainty(&a->mine.db, mine, &c);
 }
 
 /* Copies a set of the mirror; one that the source lacks becomes empty. */
 static bool
 copy_theirs(struct audit *a, const char *url, int64_t mine)
 {
-    return copy_set(a, a->theirs.db, a->mine.db, url, mine) &&
+    return copy_set(a, &a->theirs.db, &a->mine.db, url, mine) &&
            copy_certainty(a, url, mine);
 }
 
@@ -513,7 +514,7 @@ n_findings(const struct td_audit_result *r)
 static bool
 repair_files(struct audit *a)
 {
-    const struct mirror_db_counts *counts = &a->mine.db->counts;
+    const struct mirror_db_counts *counts = &a->mine.db.counts;
     const char *path = a->strays.data;
     int64_t id;
     uint64_t n = n_findings(&a->result);
@@ -524,15 +525,16 @@ repair_files(struct audit *a)
     if (a->is_held)
         MIRROR_REPORT(&a->mine, TD_SYNC_HELD, .n_held = a->n_removed,
                       .n_of = counts->n_have);
-    if (!mirror_db_begin(a->mine.db))
+    if (!mirror_db_begin(&a->mine.db))
         return false;
     for (size_t i = 0; i < a->lost.size; i += sizeof(id)) {
         memcpy(&id, a->lost.data + i, sizeof(id));
-        if (!mirror_db_note_loss(a->mine.db, id))
+        if (!mirror_db_note_loss(&a->mine.db, id))
             return false;
     }
-    if (!each_set(a, a->theirs.db, add_set) ||
-        !each_set(a, a->mine.db, copy_theirs) || !mirror_db_commit(a->mine.db))
+    if (!each_set(a, &a->theirs.db, add_set) ||
+        !each_set(a, &a->mine.db, copy_theirs) ||
+        !mirror_db_commit(&a->mine.db))
         return false;
     for (size_t i = 0; i < a->strays.size; i += strlen(path + i) + 1)
         if (mirror_dir_set_aside(a->mine.dir, path + i, NULL, &a->why))
@@ -547,7 +549,8 @@ repair_files(struct audit *a)
 static void
 compare_and_repair(struct audit *a)
 {
-    bool is_good = each_set(a, a->theirs.db, judge_set) && compare_databases(a);
+    bool is_good =
+        each_set(a, &a->theirs.db, judge_set) && compare_databases(a);
     uint64_t n;
 
     if (is_good && !mirror_dir_walk(a->mine.dir, on_file, a)) {
@@ -561,9 +564,9 @@ compare_and_repair(struct audit *a)
     if (is_good && a->options->repair && n > 0)
         is_good = repair_files(a);
     else if (is_good && n == 0)
-        is_good = each_set(a, a->mine.db, copy_certainty);
+        is_good = each_set(a, &a->mine.db, copy_certainty);
     if (is_good && !a->is_held)
-        is_good = each_set(a, a->theirs.db, report_complete);
+        is_good = each_set(a, &a->theirs.db, report_complete);
     if (is_good && n > a->result.n_repaired)
         problem(&a->why, STATUS_DIFFERENT,
                 "the mirror is not as its source: %" PRIu64
@@ -620,9 +623,9 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     if (!dir || !dir[0])
         problem(&a.why, STATUS_INVALID, "no directory was given");
     else if (open_all(&a, dir) && ask_sources(&a, url) &&
-             mirror_db_next_set(a.theirs.db, 0, &set, &first) &&
+             mirror_db_next_set(&a.theirs.db, 0, &set, &first) &&
              (!set ||
-              mirror_db_set(a.theirs.db, first, &set, a.result.position)))
+              mirror_db_set(&a.theirs.db, first, &set, a.result.position)))
         compare_and_repair(&a);
     mirror_fini(&a.theirs);
     if (a.mine.dir)

@@ -272,13 +272,13 @@ clear_item(struct file_commit *g, struct item *item)
     struct mirror *m = g->m;
     struct mirror_db_resource r;
 
-    if (!mirror_db_get(m->db, item->id, &r))
+    if (!mirror_db_get(&m->db, item->id, &r))
         return false;
     if (r.todo != MIRROR_DB_FETCH || r.version != item->version)
         item->is_dropped = true;
     if (item->is_dropped || item->kind == THERE || !r.is_there)
         return true;
-    return mirror_write(m) && mirror_db_doubt(m->db, item->id);
+    return mirror_write(m) && mirror_db_doubt(&m->db, item->id);
 }
 
 static bool
@@ -313,8 +313,8 @@ remove_some(struct file_commit *g)
     struct mirror_db_resource r = {.id = 0};
     struct problem why = {""};
 
-    for (int n = 0; n < REMOVALS && m->db->counts.n_remove > 0; n++) {
-        if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r))
+    for (int n = 0; n < REMOVALS && m->db.counts.n_remove > 0; n++) {
+        if (!mirror_db_next(&m->db, MIRROR_DB_REMOVE, r.id, &r))
             return false;
         if (!r.id)
             return true;
@@ -338,7 +338,7 @@ note_item(struct file_commit *g, const struct item *item)
     char loc[LOC_SIZE];
     bool is_good;
 
-    if (!mirror_db_get(m->db, item->id, &r))
+    if (!mirror_db_get(&m->db, item->id, &r))
         return false;
     if (!r.id)
         return true;
@@ -346,7 +346,7 @@ note_item(struct file_commit *g, const struct item *item)
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));
     event.loc = loc;
     if (item->kind == GONE) {
-        is_good = mirror_db_note_loss(m->db, item->id);
+        is_good = mirror_db_note_loss(&m->db, item->id);
     } else {
         buf_init(&hash, HASH_MAX);
         buf_add_format(&hash, "%s%s%s", item->hash,
@@ -355,7 +355,7 @@ note_item(struct file_commit *g, const struct item *item)
         event.bytes = item->mark.size;
         is_good = hash.failed
                       ? mirror_fail_memory(m)
-                      : mirror_db_note_file(m->db, item->id, item->version,
+                      : mirror_db_note_file(&m->db, item->id, item->version,
                                             buf_slice(&hash), item->lastmod_us,
                                             item->second_us, &item->mark);
         buf_fini(&hash);
@@ -378,7 +378,7 @@ name_all(struct file_commit *g)
         if (!clear_item(g, &g->items.all[i]))
             return false;
     /* Commits is_expected before any of the files is there. */
-    if (!mirror_db_commit(g->m->db))
+    if (!mirror_db_commit(&g->m->db))
         return false;
     for (size_t i = 0; i < g->items.n; i++)
         if (!name_item(g, &g->items.all[i]))
@@ -412,7 +412,7 @@ step_over(struct file_commit *g)
     is_good = mirror_write(g->m);
     for (size_t i = 0; is_good && i < items.n; i++)
         is_good = items.all[i].is_dropped || note_item(g, &items.all[i]);
-    if (!is_good || !mirror_db_commit(g->m->db))
+    if (!is_good || !mirror_db_commit(&g->m->db))
         return;
     g->items = (struct items){NULL, 0, 0};
     g->step = IDLE;
@@ -425,7 +425,7 @@ step_over(struct file_commit *g)
 void
 file_commit_start(struct file_commit *g)
 {
-    if (g->step != IDLE || (!g->gathered.n && !g->m->db->counts.n_remove))
+    if (g->step != IDLE || (!g->gathered.n && !g->m->db.counts.n_remove))
         return;
     g->items = g->gathered;
     g->gathered = (struct items){NULL, 0, 0};

@@ -107,7 +107,7 @@ struct file_sync {
 static void
 note_kept(struct file_sync *w)
 {
-    w->m->client->room.kept = w->m->db->counts.bytes_have + w->bytes_come;
+    w->m->client->room.kept = w->m->db.counts.bytes_have + w->bytes_come;
 }
 
 /* Ends the run for lack of room, and keeps the files that came before. */
@@ -270,7 +270,7 @@ on_done(const struct downloads_result *result, void *user)
         return;
     }
     if (m->is_over || !mirror_write(m) ||
-        !mirror_db_get(m->db, (int64_t)result->id, &r))
+        !mirror_db_get(&m->db, (int64_t)result->id, &r))
         return;
     is_wanted = r.todo == MIRROR_DB_FETCH && r.version == version;
     if (is_wanted && !result->why.rc) {
@@ -287,7 +287,7 @@ on_done(const struct downloads_result *result, void *user)
     /* Gives the resource up. */
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));
     w->has_strays = true; /* its partial file, for the next run */
-    if (mirror_db_give_up(m->db, r.id))
+    if (mirror_db_give_up(&m->db, r.id))
         MIRROR_REPORT(m, TD_SYNC_LEFT, .loc = loc, .path = r.path,
                       .why = result->why.text);
 }
@@ -320,7 +320,7 @@ file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
         problem(&why, STATUS_IO, "cannot take %s: %s", file, strerror(errno));
         return mirror_fail(m, &why);
     }
-    if (!r->is_expected && !mirror_db_expect(m->db, r->id))
+    if (!r->is_expected && !mirror_db_expect(&m->db, r->id))
         return false;
     flight->has_come =
         note_come(w, flight,
@@ -361,7 +361,7 @@ drop_overtaken(struct file_sync *w)
 
         if (!flight->id || flight->has_come)
             continue;
-        if (!mirror_db_get(m->db, flight->id, &r))
+        if (!mirror_db_get(&m->db, flight->id, &r))
             return false;
         if (r.todo == MIRROR_DB_FETCH && r.version == flight->version)
             continue;
@@ -436,7 +436,7 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
         bool is_there = false;
         bool is_taken = false;
 
-        if (!mirror_db_next(m->db, MIRROR_DB_FETCH, w->from, &r))
+        if (!mirror_db_next(&m->db, MIRROR_DB_FETCH, w->from, &r))
             return false;
         if (!r.id) {
             w->has_more = began != 0; /* the next turn begins anew */
@@ -456,7 +456,7 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
             return false;
         if (is_there)
             continue;
-        if (!r.is_expected && !mirror_db_expect(m->db, r.id))
+        if (!r.is_expected && !mirror_db_expect(&m->db, r.id))
             return false;
         ids[(*n_ids)++] = r.id;
     }
@@ -476,12 +476,12 @@ fetch_some(struct file_sync *w)
 
     if (w->is_held || w->n_flights > w->enough)
         return true;
-    if (!expect_some(w, ids, &n_ids) || !mirror_db_commit(m->db))
+    if (!expect_some(w, ids, &n_ids) || !mirror_db_commit(&m->db))
         return false;
     for (size_t i = 0; i < n_ids; i++) {
         struct mirror_db_resource r;
 
-        if (!mirror_db_get(m->db, ids[i], &r))
+        if (!mirror_db_get(&m->db, ids[i], &r))
             return false;
         if (r.todo == MIRROR_DB_FETCH && !fetch_one(w, &r, &is_taken))
             return false;
@@ -495,7 +495,7 @@ fetch_some(struct file_sync *w)
 bool
 file_sync_is_idle(const struct file_sync *w)
 {
-    const struct mirror_db_counts *c = &w->m->db->counts;
+    const struct mirror_db_counts *c = &w->m->db.counts;
 
     return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
 }
@@ -548,7 +548,7 @@ remove_leftovers(struct file_sync *w, bool takes)
 
             if (flight && flight->version == version)
                 continue;
-            is_good = mirror_db_get(w->m->db, id, &r);
+            is_good = mirror_db_get(&w->m->db, id, &r);
         }
         if (r.todo == MIRROR_DB_FETCH && r.version == version) {
             w->has_strays = true;
@@ -569,13 +569,13 @@ on_turn(void *user)
 {
     struct file_sync *w = user;
     struct mirror *m = w->m;
-    const struct mirror_db_counts *c = &m->db->counts;
+    const struct mirror_db_counts *c = &m->db.counts;
     bool is_idle;
 
     w->is_due = false;
     if (m->is_over)
         return;
-    if (!drop_overtaken(w) || !fetch_some(w) || !mirror_db_commit(m->db))
+    if (!drop_overtaken(w) || !fetch_some(w) || !mirror_db_commit(&m->db))
         return;
     file_commit_start(w->group);
     if (m->is_over)

@@ -4,7 +4,6 @@
 #include "client/mirror/mirror.h"
 
 #include "client/downloads/downloads.h"
-#include "client/lib/host_places.h"
 #include "client/lib/pause.h"
 #include "client/survey/survey.h"
 
@@ -67,7 +66,7 @@ fail_db(const struct problem *trouble, void *user)
     struct mirror *m = user;
     struct problem why = {""};
 
-    mirror_db_rollback(m->db);
+    mirror_db_rollback(&m->db);
     problem(&why, STATUS_IO, "%s", trouble->text);
     mirror_fail(m, &why);
 }
@@ -76,18 +75,17 @@ bool
 mirror_open_db(struct mirror *m, const struct mirror_dir *home,
                const char *name, struct problem *why)
 {
-    m->db = mirror_db_open(home->state, name, why);
-    if (!m->db)
+    if (!mirror_db_open(&m->db, home->state, name, why))
         return false;
-    m->db->on_failure = fail_db;
-    m->db->user = m;
+    m->db.on_failure = fail_db;
+    m->db.user = m;
     return true;
 }
 
 bool
 mirror_may_write(struct mirror *m, struct problem *why)
 {
-    return m->db->is_writing || !m->dir ||
+    return m->db.is_writing || !m->dir ||
            !source_limits_look(&m->client->room, m->dir->incoming_fd,
                                WRITE_BYTES, why);
 }
@@ -99,7 +97,7 @@ mirror_write(struct mirror *m)
 
     if (!mirror_may_write(m, &why))
         return mirror_fail(m, &why);
-    return m->db->is_writing || mirror_db_begin(m->db);
+    return m->db.is_writing || mirror_db_begin(&m->db);
 }
 
 /* Events */
@@ -107,7 +105,7 @@ mirror_write(struct mirror *m)
 static void
 count_event(const struct mirror *m, struct td_sync_event *event)
 {
-    const struct mirror_db_counts *c = &m->db->counts;
+    const struct mirror_db_counts *c = &m->db.counts;
 
     event->n_wanted = c->n_fetch - c->n_left;
     event->n_done = m->n_done;
@@ -158,7 +156,7 @@ mirror_init(struct mirror *m, struct td_client *client,
 void
 mirror_fini(struct mirror *m)
 {
-    mirror_db_close(m->db);
+    mirror_db_close(&m->db);
     mirror_dir_close(m->dir);
     timer_stop(&m->progress);
 }

@@ -27,7 +27,7 @@ struct mirror {
     struct td_client *client;
     const struct td_sync_options *options; /* defaults filled in */
     struct mirror_dir *dir;                /* NULL: an audit's, no files */
-    struct mirror_db *db;
+    struct mirror_db db;
     struct file_sync *work;      /* NULL: nothing is fetched or removed */
     struct downloads *downloads; /* of `work` */
     struct timer progress;

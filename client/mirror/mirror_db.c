@@ -223,34 +223,27 @@ begin_run(struct mirror_db *db)
            write_counts(db) && mirror_db_commit(db);
 }
 
-struct mirror_db *
-mirror_db_open(const char *dir, const char *name, struct problem *why)
+bool
+mirror_db_open(struct mirror_db *db, const char *dir, const char *name,
+               struct problem *why)
 {
-    struct mirror_db *db = calloc(1, sizeof(*db));
     char path[PATH_MAX];
 
-    if (!db) {
-        problem_memory(why);
-        return NULL;
-    }
+    *db = (struct mirror_db){.run = 0};
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         problem(&db->trouble, STATUS_IO, "%s: the path is too long", dir);
     else if (!db_open_kind(&db->base, &kind, path, &db->trouble) &&
              begin_run(db))
-        return db;
+        return true;
     *why = db->trouble;
-    mirror_db_close(db);
-    return NULL;
+    return false;
 }
 
 void
 mirror_db_close(struct mirror_db *db)
 {
-    if (db) {
-        end_rows(db);
-        db_close(&db->base);
-    }
-    free(db);
+    end_rows(db);
+    db_close(&db->base);
 }
 
 /* Transactions */

@@ -101,11 +101,12 @@ struct mirror_db {
     void *user;
 };
 
-/* Opens the database `name` in the folder `dir`. NULL: `why` says why. */
-struct mirror_db *mirror_db_open(const char *dir, const char *name,
-                                 struct problem *why);
+/* Opens the database `name` in the folder `dir`. False: `why` says why. Close
+ * it in any case. */
+bool mirror_db_open(struct mirror_db *db, const char *dir, const char *name,
+                    struct problem *why);
 
-/* Undoes what was not committed. NULL is allowed. */
+/* Undoes what was not committed. All zero is allowed. */
 void mirror_db_close(struct mirror_db *db);
 
 bool mirror_db_begin(struct mirror_db *db);

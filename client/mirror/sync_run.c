@@ -123,7 +123,7 @@ static bool
 keep_certainty(struct set_sync *f)
 {
     return mirror_write(f->m) &&
-           mirror_db_set_certainty(f->m->db, f->set, &f->certainty);
+           mirror_db_set_certainty(&f->m->db, f->set, &f->certainty);
 }
 
 static bool
@@ -220,7 +220,7 @@ take_file(struct set_sync *f, const struct td_change *c, int64_t id)
     bool is_there = false;
     bool is_taken;
 
-    if (!file_sync_make_room(m->work) || !mirror_db_get(m->db, id, &r))
+    if (!file_sync_make_room(m->work) || !mirror_db_get(&m->db, id, &r))
         return false;
     if (r.todo != MIRROR_DB_FETCH || r.wanted.length != c->length ||
         !slice_equal(r.wanted.hash, buf_slice(&f->hash)) ||
@@ -255,13 +255,13 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     if (!is_baseline && m->dir && f->listed_us && stated_us <= f->listed_us)
         t.when_us = f->listed_us + 1;
     if (is_baseline && f->is_comparison)
-        return mirror_db_compare(m->db, f->set, &t);
-    if (!mirror_db_describe(m->db, f->set, &t, &id))
+        return mirror_db_compare(&m->db, f->set, &t);
+    if (!mirror_db_describe(&m->db, f->set, &t, &id))
         return false;
     if (t.is_deleted && !id && stated_us > f->certainty.complete_us)
         snprintf(f->unknown, sizeof(f->unknown), "%s", c->loc);
     if (source_limits_check_resources(&m->client->room,
-                                      m->db->counts.n_resources, &why))
+                                      m->db.counts.n_resources, &why))
         return mirror_fail(m, &why);
     /* Not for changes: the message may yet be applied in another way. */
     return !is_baseline || !c->file || take_file(f, c, id);
@@ -272,7 +272,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 static bool
 report_held(struct set_sync *f, bool is_again)
 {
-    struct mirror_db *db = f->m->db;
+    struct mirror_db *db = &f->m->db;
     struct mirror_db_certainty *c = &f->certainty;
     uint64_t n_of = db->counts.n_resources;
     uint64_t n;
@@ -311,14 +311,14 @@ apply_changes(struct set_sync *f, const struct td_message *message)
 static bool
 begin_again(struct set_sync *f)
 {
-    mirror_db_rollback(f->m->db);
-    return mirror_db_begin(f->m->db);
+    mirror_db_rollback(&f->m->db);
+    return mirror_db_begin(&f->m->db);
 }
 
 static bool
 on_baseline_end(struct set_sync *f, const struct td_message *message)
 {
-    struct mirror_db *db = f->m->db;
+    struct mirror_db *db = &f->m->db;
     struct source_position place = {.is_time = false};
     int64_t as_of_us = time_of(message->as_of); /* when the list was true */
     struct mirror_db_end end = {.as_of_us = DATETIME_NONE};
@@ -361,7 +361,7 @@ apply_message(struct set_sync *f, const struct td_message *message)
         f->is_comparison = message->is_comparison;
         f->begun_us = clock_now_us();
         f->is_doubted = f->is_reported = false;
-        return mirror_db_baseline_begin(f->m->db, f->set);
+        return mirror_db_baseline_begin(&f->m->db, f->set);
     case TD_BASELINE:
         for (size_t i = 0; i < message->n_changes; i++)
             if (!report_change(f, &message->changes[i], true))
@@ -371,7 +371,7 @@ apply_message(struct set_sync *f, const struct td_message *message)
         return on_baseline_end(f, message);
     default:
         if (!apply_changes(f, message) ||
-            !mirror_db_removals(f->m->db, &n, &n_of))
+            !mirror_db_removals(&f->m->db, &n, &n_of))
             return false;
         if (mirror_holds_back(f->m, n, n_of, false)) {
             f->is_held = true;
@@ -381,7 +381,7 @@ apply_message(struct set_sync *f, const struct td_message *message)
                 return false;
         }
         return !message->position ||
-               mirror_db_set_position(f->m->db, f->set, message->position);
+               mirror_db_set_position(&f->m->db, f->set, message->position);
     }
 }
 
@@ -402,7 +402,7 @@ take_files(struct set_sync *f, const struct td_message *message)
             continue;
         if (!describe_change(f, c, false, &t))
             return mirror_fail_memory(m);
-        if (!mirror_db_find(m->db, t.loc, &r) || !take_file(f, c, r.id))
+        if (!mirror_db_find(&m->db, t.loc, &r) || !take_file(f, c, r.id))
             return false;
     }
     return true;
@@ -413,7 +413,7 @@ static bool
 renew_files(struct mirror *m)
 {
     return !m->dir ||
-           (mirror_write(m) && mirror_db_renew(m->db, clock_now_us()));
+           (mirror_write(m) && mirror_db_renew(&m->db, clock_now_us()));
 }
 
 /* Asks for a comparison with the source's list (R-430), where only times say
@@ -523,13 +523,13 @@ on_message(const struct td_message *message, void *user)
         if (!apply_message(f, message))
             return 1;
     } else if (!is_nothing) {
-        if (!mirror_db_commit(m->db) || !mirror_write(m))
+        if (!mirror_db_commit(&m->db) || !mirror_write(m))
             return 1;
         if (!apply_message(f, message)) {
-            mirror_db_rollback(m->db);
+            mirror_db_rollback(&m->db);
             return 1;
         }
-        if (!mirror_db_commit(m->db))
+        if (!mirror_db_commit(&m->db))
             return 1;
     }
     m->has_news |= !is_nothing;
@@ -679,7 +679,7 @@ static bool
 settle_held(struct set_sync *f)
 {
     const struct td_sync_options *o = f->m->options;
-    struct mirror_db *db = f->m->db;
+    struct mirror_db *db = &f->m->db;
     bool has_limit = o->max_delete_percent >= 0 && o->max_delete_percent < 100;
     uint64_t n;
 
@@ -715,8 +715,9 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
     set_out(f);
     buf_init(&f->hash, TEXT_MAX);
     buf_init(&f->links, TEXT_MAX);
-    if (!mirror_db_set(m->db, f->url, &f->set, f->position) ||
-        !mirror_db_certainty(m->db, f->set, &f->certainty) || !settle_held(f)) {
+    if (!mirror_db_set(&m->db, f->url, &f->set, f->position) ||
+        !mirror_db_certainty(&m->db, f->set, &f->certainty) ||
+        !settle_held(f)) {
         *why = m->why;
         goto out;
     }
@@ -772,7 +773,7 @@ report_caught_up(struct run *run)
         if (!has_caught_up(set) || !mirror_may_write(m, &why))
             continue;
         if (!mirror_write(m) ||
-            !mirror_db_note_caught_up(m->db, set->set, clock_now_us()))
+            !mirror_db_note_caught_up(&m->db, set->set, clock_now_us()))
             return;
         if (set->position[0] == '@' || c->doubt[0] || c->n_held)
             continue; /* the history does not prove that the set is complete */
@@ -781,7 +782,7 @@ report_caught_up(struct run *run)
         if (!keep_certainty(set))
             return;
     }
-    if (!mirror_db_commit(m->db))
+    if (!mirror_db_commit(&m->db))
         return;
     for (size_t i = 0; i < run->tour.rounds.n; i++) {
         struct set_sync *set = run->tour.stops[i].own;
@@ -812,7 +813,7 @@ on_turn(void *user)
     if (m->work)
         file_sync_hold(m->work, is_behind);
     is_idle = !m->work || file_sync_is_idle(m->work);
-    if (is_idle && !is_behind && !m->db->counts.n_left)
+    if (is_idle && !is_behind && !m->db.counts.n_left)
         report_caught_up(run);
     /* All sets have ended, or failed. */
     if (source_sets_is_over(&run->tour) && is_idle)
@@ -859,12 +860,12 @@ on_found(void *user)
     int64_t set = 0;
     bool has_more;
 
-    if (!mirror_db_add_source(m->db, run->url) ||
-        !mirror_db_source(m->db, 1, &url))
+    if (!mirror_db_add_source(&m->db, run->url) ||
+        !mirror_db_source(&m->db, 1, &url))
         return false;
     has_more = !url[0] && !run->tour.missed.map.n;
     while (has_more) {
-        if (!mirror_db_next_set(m->db, set, &set, &url))
+        if (!mirror_db_next_set(&m->db, set, &set, &url))
             return false;
         has_more = set != 0;
         if (!set || text_set_has(&run->tour.urls, slice_of(url)))
@@ -906,7 +907,7 @@ turn_run(struct run *run, bool is_ready, struct problem *why)
         file_sync_poke(m->work);
     rc = handle_loop_until(m->client->loop, &m->is_over);
     if (!m->why.rc && (!m->work || file_sync_finish(m->work)))
-        mirror_db_commit(m->db);
+        mirror_db_commit(&m->db);
     mirror_report(m, TD_SYNC_PROGRESS, NULL);
     problem_clear(why);
     if (rc == STATUS_STOPPED)
@@ -992,7 +993,7 @@ judge_mirror(struct mirror *m, struct problem *why)
     struct mirror_db_certainty now;
     const char *url;
     int64_t set = 0;
-    uint64_t n_held = 0, n_left = m->db->counts.n_left;
+    uint64_t n_held = 0, n_left = m->db.counts.n_left;
 
     if (n_left) {
         problem(
@@ -1003,8 +1004,8 @@ judge_mirror(struct mirror *m, struct problem *why)
         return;
     }
     do {
-        if (!mirror_db_next_set(m->db, set, &set, &url) ||
-            !mirror_db_certainty(m->db, set, &now)) {
+        if (!mirror_db_next_set(&m->db, set, &set, &url) ||
+            !mirror_db_certainty(&m->db, set, &now)) {
             *why = m->why;
             return;
         }

@@ -37,7 +37,7 @@ struct td_publisher {
     struct running running;
 
     enum { RESTING, LINGERING, POSTING, PAUSING } state;
-    struct spool *spool;
+    struct spool spool;
     struct spool_post post; /* n 0: none is sealed, or none was read */
     struct slice body;      /* of `post`, for fetch */
     size_t batch_changes;   /* smaller after 413 */
@@ -87,8 +87,8 @@ wait_for(struct td_publisher *p, int state, unsigned ms)
 static bool
 is_enough(const struct td_publisher *p)
 {
-    return p->spool->n_changes >= p->batch_changes ||
-           p->spool->n_bytes >= p->options.batch_bytes;
+    return p->spool.n_changes >= p->batch_changes ||
+           p->spool.n_bytes >= p->options.batch_bytes;
 }
 
 /* Tries again later; `asked_s`: the pause that the broker asked for. The
@@ -125,7 +125,7 @@ static void
 go_on(struct td_publisher *p, unsigned linger_ms)
 {
     p->pause_ms = PAUSE_FIRST;
-    if (p->spool->n_changes == 0)
+    if (p->spool.n_changes == 0)
         rest_after_post(p);
     else
         wait_for(p, LINGERING, is_enough(p) ? 0 : linger_ms);
@@ -142,14 +142,14 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
     struct problem why = {""};
     bool is_here;
 
-    if (spool_change(p->spool, &p->post, n, &entry, &why)) {
+    if (spool_change(&p->spool, &p->post, n, &entry, &why)) {
         stand_still(p, &why);
         return;
     }
     p->options.on_refused(entry.number, entry.text, refusal->text,
                           p->options.user);
     is_here = !p->retired.is_over;
-    if (is_here && spool_drop(p->spool, &entry, &why)) {
+    if (is_here && spool_drop(&p->spool, &entry, &why)) {
         stand_still(p, &why);
     } else if (is_here) {
         forget_post(p);
@@ -175,7 +175,7 @@ end_refused(struct td_publisher *p, const struct fetch_answer *answer,
     is_large = status == 413 && entry == 0 && p->post.n > 1;
     if (is_large) /* for the broker: makes a smaller one */
         p->batch_changes = p->post.n / 2;
-    if (is_large && !spool_unseal(p->spool, why)) {
+    if (is_large && !spool_unseal(&p->spool, why)) {
         forget_post(p);
         wait_for(p, LINGERING, 0);
     } else if (!is_large && is_content && p->options.on_refused &&
@@ -203,7 +203,7 @@ on_end(struct fetch_answer *answer, const struct problem *result, void *user)
         problem_clear(&why);
         /* If the spool fails, the post is repeated, and gets the same receipt.
          */
-        if (spool_posted(p->spool, &p->post, &why)) {
+        if (spool_posted(&p->spool, &p->post, &why)) {
             stand_still(p, &why);
             return;
         }
@@ -234,7 +234,7 @@ on_time(void *user)
                                           .is_own = true};
     struct problem why = PROBLEM_MEMORY;
 
-    if (p->post.n == 0 && spool_seal(p->spool, p->batch_changes,
+    if (p->post.n == 0 && spool_seal(&p->spool, p->batch_changes,
                                      p->options.batch_bytes, &p->post, &why)) {
         forget_post(p);
         stand_still(p, &why);
@@ -272,7 +272,7 @@ free_publisher(void *owner)
     fetch_free(p->fetch);
     timer_stop(&p->timer);
     forget_post(p);
-    spool_close(p->spool);
+    db_close(&p->spool.db);
     handle_loop_retire(p->client->loop, &p->retired, NULL);
 }
 
@@ -319,7 +319,7 @@ td_publisher_open(struct td_client *client, const char *set_url,
             client_take_problem(client, &why);
     }
     p->options.spool = NULL; /* the caller's */
-    if (!rc && p->spool->n_changes > 0)
+    if (!rc && p->spool.n_changes > 0)
         wake_publisher(p, 0);
     if (rc) {
         free_publisher(p);
@@ -371,13 +371,13 @@ td_publisher_add_all(struct td_publisher *publisher,
         rc = read_change(publisher, &changes[i], &texts[i]);
     if (!rc && n > 0)
         wake_publisher(publisher, publisher->options.linger_ms);
-    if (!rc && spool_add(publisher->spool, texts, n, note, &why)) {
-        if (publisher->spool->n_changes == 0)
+    if (!rc && spool_add(&publisher->spool, texts, n, note, &why)) {
+        if (publisher->spool.n_changes == 0)
             rest_after_post(publisher);
         rc = client_take_problem(client, &why);
     }
     if (!rc && number)
-        *number = publisher->spool->last;
+        *number = publisher->spool.last;
     if (!rc && publisher->state == LINGERING && is_enough(publisher))
         wait_for(publisher, LINGERING, 0);
     if (texts != &one)
@@ -397,27 +397,27 @@ td_publisher_add(struct td_publisher *publisher, const char *change,
 const char *
 td_publisher_note(const struct td_publisher *publisher)
 {
-    return publisher->spool->note;
+    return publisher->spool.note;
 }
 
 uint64_t
 td_publisher_waiting(const struct td_publisher *publisher, uint64_t *bytes)
 {
     if (bytes)
-        *bytes = publisher->spool->n_bytes;
-    return publisher->spool->n_changes;
+        *bytes = publisher->spool.n_bytes;
+    return publisher->spool.n_changes;
 }
 
 uint64_t
 td_publisher_added(const struct td_publisher *publisher)
 {
-    return publisher->spool->last;
+    return publisher->spool.last;
 }
 
 uint64_t
 td_publisher_durable(const struct td_publisher *publisher)
 {
-    return publisher->spool->durable;
+    return publisher->spool.durable;
 }
 
 enum td_status

@@ -51,43 +51,25 @@ bind_set(struct spool *spool, const char *set_url, struct problem *why)
 }
 
 enum status
-spool_open(struct spool **spool, const char *path, const char *set_url,
+spool_open(struct spool *spool, const char *path, const char *set_url,
            uint64_t max_bytes, struct problem *why)
 {
-    struct spool *made = calloc(1, sizeof(*made));
     uint64_t n = 0;
     enum status rc;
 
-    *spool = NULL;
-    if (!made)
-        return problem_memory(why);
-    made->max_bytes = max_bytes;
-    rc = db_open_kind(&made->db, &kind, path ? path : ":memory:", why);
+    *spool = (struct spool){.max_bytes = max_bytes};
+    rc = db_open_kind(&spool->db, &kind, path ? path : ":memory:", why);
     if (!rc)
-        rc = bind_set(made, set_url, why);
+        rc = bind_set(spool, set_url, why);
     if (!rc) /* numbers go on after the last one, even if that was dropped */
-        rc = db_find(&made->db, NULL, why, NULL,
+        rc = db_find(&spool->db, NULL, why, NULL,
                      "SELECT count(*), coalesce(sum(length(body)), 0),"
                      " (SELECT coalesce(max(seq), 0) FROM sqlite_sequence)"
                      " FROM change",
-                     DB_VALUES(), DB_INTO(&n, &made->n_bytes, &made->last));
-    made->n_changes = (size_t)n;
-    if (rc) {
-        spool_close(made);
-        /* Not TD_INVALID: the arguments of the caller are right. */
-        return rc == STATUS_MEMORY ? rc : STATUS_IO;
-    }
-    *spool = made;
-    return STATUS_OK;
-}
-
-void
-spool_close(struct spool *spool)
-{
-    if (!spool)
-        return;
-    db_close(&spool->db);
-    free(spool);
+                     DB_VALUES(), DB_INTO(&n, &spool->n_bytes, &spool->last));
+    spool->n_changes = (size_t)n;
+    /* Not TD_INVALID: the arguments of the caller are right. */
+    return rc && rc != STATUS_MEMORY ? STATUS_IO : rc;
 }
 
 /* Adding */

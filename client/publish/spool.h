@@ -58,11 +58,11 @@ struct spool {
 
 /* Opens the file `path`, or makes it; NULL: in memory. It holds at most
  * `max_bytes` of changes, for the set `set_url` and no other. STATUS_IO: it is
- * another set's, no spool, in use, or the disk refuses; STATUS_MEMORY. */
-enum status spool_open(struct spool **spool, const char *path,
+ * another set's, no spool, in use, or the disk refuses; STATUS_MEMORY. Close
+ * its `db` in any case. */
+enum status spool_open(struct spool *spool, const char *path,
                        const char *set_url, uint64_t max_bytes,
                        struct problem *why);
-void spool_close(struct spool *spool); /* NULL is allowed */
 
 /* Adds `n` changes, and replaces the note (NULL: keeps it), in one transaction.
  * STATUS_UNREACHABLE: they have no room; STATUS_INVALID: the note is too long;

@@ -11,42 +11,19 @@
 #include "base/array.h"
 #include "base/file.h"
 
-#define READ_BYTES 65536
 #define SETTLE_NS  INT64_C(2000000000)
 #define SECOND_NS  INT64_C(1000000000)
 #define READS_MAX  3 /* of a file that changes during the reading */
 #define STOP_BYTES (16 * 1024 * 1024)
 
-struct file_digester {
-    struct digest_check *check;
-    bool (*should_stop)(void *user);
-    void *user;
-    char bytes[READ_BYTES];
-};
-
-void
-file_digester_free(struct file_digester *digester)
+bool
+file_digester_init(struct file_digester *digester,
+                   bool (*should_stop)(void *user), void *user)
 {
-    if (!digester)
-        return;
-    digest_check_free(digester->check);
-    free(digester);
-}
-
-struct file_digester *
-file_digester_new(bool (*should_stop)(void *user), void *user)
-{
-    struct file_digester *digester = malloc(sizeof(*digester));
-
-    if (!digester)
-        return NULL;
     digester->should_stop = should_stop;
     digester->user = user;
     digester->check = digest_check_new(SLICE(""), LENGTH_NONE, true);
-    if (digester->check)
-        return digester;
-    file_digester_free(digester);
-    return NULL;
+    return digester->check != NULL;
 }
 
 static int64_t

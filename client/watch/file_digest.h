@@ -73,12 +73,17 @@ struct file_digest {
     size_t head_size;
 };
 
-/* Serves one thread, one file after the other. Calls `should_stop` now and
- * then. NULL: no memory. */
-struct file_digester;
-struct file_digester *file_digester_new(bool (*should_stop)(void *user),
-                                        void *user);
-void file_digester_free(struct file_digester *digester); /* NULL is allowed */
+/* Serves one thread, one file after the other. */
+struct file_digester {
+    struct digest_check *check; /* free it at the end */
+    bool (*should_stop)(void *user);
+    void *user;
+    char bytes[65536];
+};
+
+/* Calls `should_stop` now and then. False: no memory. */
+bool file_digester_init(struct file_digester *digester,
+                        bool (*should_stop)(void *user), void *user);
 
 /* Reads the file `name` in `dir_fd`, but no symbolic link. */
 enum file_digest_result file_digest_read(struct file_digester *digester,

@@ -187,32 +187,22 @@ read_limit(const char *name, char *to, size_t size)
         fclose(f);
 }
 
-/* NULL: `why` says why. */
-static struct inotify *
-inotify_open(struct problem *why)
+static bool
+inotify_open(struct inotify *watches, struct problem *why)
 {
-    struct inotify *watches = calloc(1, sizeof(*watches));
     char limit[32];
 
-    if (!watches) {
-        problem_memory(why);
-        return NULL;
-    }
     watches->root = -1;
     watches->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watches->fd >= 0)
-        return watches;
-    if (errno == EMFILE) {
-        read_limit("max_user_instances", limit, sizeof(limit));
-        problem(why, STATUS_IO,
-                "no more watching programs: "
-                "fs.inotify.max_user_instances (%s) is reached",
-                limit);
-    } else {
-        problem(why, STATUS_IO, "cannot watch: %s", strerror(errno));
-    }
-    free(watches);
-    return NULL;
+        return true;
+    if (errno != EMFILE)
+        return !problem(why, STATUS_IO, "cannot watch: %s", strerror(errno));
+    read_limit("max_user_instances", limit, sizeof(limit));
+    return !problem(why, STATUS_IO,
+                    "no more watching programs: "
+                    "fs.inotify.max_user_instances (%s) is reached",
+                    limit);
 }
 
 /* Folders by watch and by path. Two folders never have the same path: the later
@@ -337,10 +327,10 @@ struct watch {
     atomic_bool is_stopped;
 
     struct directory_tree tree;
-    struct stat state;       /* of the folder where the database is */
-    struct inotify *watches; /* NULL: is_once */
+    struct stat state;      /* of the folder where the database is */
+    struct inotify watches; /* is_once: none, fd -1 */
     struct mediatypes *types;
-    struct file_digester *digester;
+    struct file_digester digester;
     struct file_digest hash;
     struct path_queue dirty;
     struct post_queue posts;
@@ -399,7 +389,7 @@ is_excluded(const struct watch *w, const char *path)
 static void
 read_event(struct watch *w, const struct inotify_event *event)
 {
-    struct inotify *watches = w->watches;
+    struct inotify *watches = &w->watches;
     char path[FILE_URI_PATH_MAX + NAME_MAX + 2];
     bool is_folder = event->mask & IN_ISDIR;
     struct folder *folder = folder_of(watches, event->wd);
@@ -437,18 +427,18 @@ read_event(struct watch *w, const struct inotify_event *event)
 static bool
 read_events(struct watch *w)
 {
-    struct inotify *watches = w->watches;
+    struct inotify *watches = &w->watches;
     ssize_t n = 0;
 
-    while (watches && (n = read(watches->fd, watches->buffer,
-                                sizeof(watches->buffer))) > 0)
+    while (!w->options.is_once && (n = read(watches->fd, watches->buffer,
+                                            sizeof(watches->buffer))) > 0)
         for (char *p = watches->buffer; p < watches->buffer + n;) {
             const struct inotify_event *event = (const void *)p;
 
             read_event(w, event);
             p += sizeof(*event) + event->len;
         }
-    if (watches && !(n < 0 && (errno == EAGAIN || errno == EINTR)))
+    if (!w->options.is_once && !(n < 0 && (errno == EAGAIN || errno == EINTR)))
         fail_watch(w, "cannot hear what changes: %s", strerror(errno));
     return !w->why.rc && !atomic_load(&w->is_stopped);
 }
@@ -459,7 +449,7 @@ poll_news(struct watch *w, int64_t ms)
 {
     struct pollfd fds[] = {
         {.fd = w->stop_fd, .events = POLLIN},
-        {.fd = w->watches ? w->watches->fd : -1, .events = POLLIN},
+        {.fd = w->watches.fd, .events = POLLIN},
     };
 
     return ms > 0 && poll(fds, 2, (int)ms) > 0;
@@ -501,7 +491,7 @@ static bool
 flush_changes(struct watch *w)
 {
     if (!w->posts.n_entries)
-        return watch_db_save(w->posts.database);
+        return watch_db_save(&w->posts.database);
     if (w->posts.n_deleted) {
         if (!read_events(w))
             return false;
@@ -531,7 +521,7 @@ report_deleted(struct watch *w, const char *path)
     char loc[FILE_URI_MAX + 1];
     bool is_known;
 
-    if (!watch_db_file(w->posts.database, path, &is_known, &mark))
+    if (!watch_db_file(&w->posts.database, path, &is_known, &mark))
         return false;
     return !is_known || !file_uri_write(loc, w->options.base_uri, path) ||
            (post_queue_add(&w->posts, "deleted", path, loc, NULL, NULL) &&
@@ -548,7 +538,7 @@ report_content(struct watch *w, const char *path, const char *name,
     /* Only touched: the content is the same. */
     if (is_known && known->size == mark->size &&
         digest_is_equal(&known->sha256, &mark->sha256))
-        return watch_db_note(w->posts.database, path, mark) && go_on(w);
+        return watch_db_note(&w->posts.database, path, mark) && go_on(w);
 
     if (!file_uri_write(loc, w->options.base_uri, path)) {
         warn_user(w,
@@ -571,18 +561,18 @@ look_at_file(struct watch *w, const char *path, const struct place *place)
     bool is_known;
 
     w->n_files++;
-    if (!watch_db_file(w->posts.database, path, &is_known, &known))
+    if (!watch_db_file(&w->posts.database, path, &is_known, &known))
         return false;
     if (is_known && file_stamp_is_of(&known, &place->st))
         return go_on(w);
 
     switch (
-        file_digest_read(w->digester, place->dir_fd, place->name, &w->hash)) {
+        file_digest_read(&w->digester, place->dir_fd, place->name, &w->hash)) {
     case FILE_DIGEST_READ:
         return report_content(w, path, place->name, is_known, &known);
     case FILE_DIGEST_WRITTEN:
         /* An event follows its closing. */
-        if (!w->watches)
+        if (w->options.is_once)
             warn_user(w, "\"%s\" is being written; left for the next time",
                       path);
         return true;
@@ -639,7 +629,7 @@ sweep_deleted(struct watch *w, const char *prefix)
     enum status rc;
 
     for (;;) {
-        if (!watch_db_next(w->posts.database, prefix, path, &is_there))
+        if (!watch_db_next(&w->posts.database, prefix, path, &is_there))
             return false;
         if (!is_there)
             return true;
@@ -737,7 +727,7 @@ enter_folder(struct watch *w, const char *path, bool with_files, int *fd)
         file_close(fd); /* the state is never published */
         return true;
     }
-    if (!w->watches || inotify_add(w->watches, *fd, path, &w->why))
+    if (w->options.is_once || inotify_add(&w->watches, *fd, path, &w->why))
         return true;
     file_close(fd);
     return false;
@@ -834,14 +824,13 @@ look_at_all(struct watch *w, bool is_start)
     w->needs_scan = false;
     w->n_files = 0;
     path_queue_clear(&w->dirty);
-    if (w->watches)
-        w->watches->round++;
+    w->watches.round++;
     if (!scan_folders(w, "", true))
         return false;
     /* A mount point without its file system is an empty directory. Only checked
      * at the start: later the directory is known to be the same. */
     if (is_start && !w->n_files && !w->options.allow_empty &&
-        !watch_db_count(w->posts.database, &n_posted))
+        !watch_db_count(&w->posts.database, &n_posted))
         return false;
     if (n_posted && !directory_tree_is_there(&w->tree))
         return end_gone(w);
@@ -853,11 +842,10 @@ look_at_all(struct watch *w, bool is_start)
             w->options.dir, (unsigned long long)n_posted);
     if (!sweep_deleted(w, ""))
         return false;
-    if (w->watches) /* this round has not found these folders */
-        map_walk (folder, &w->watches->by_wd, of_wd) {
-            if (folder->round != w->watches->round)
-                end_watch(w->watches, folder);
-        }
+    map_walk (folder, &w->watches.by_wd, of_wd) {
+        if (folder->round != w->watches.round) /* it has not been found */
+            end_watch(&w->watches, folder);
+    }
     return true;
 }
 
@@ -881,7 +869,7 @@ wait_for_news(struct watch *w)
     if (!directory_tree_is_there(&w->tree))
         return end_gone(w);
     directory_tree_rest(&w->tree);
-    return watch_db_is_kept(w->posts.database) ||
+    return watch_db_is_kept(&w->posts.database) ||
            fail_watch(w, "the state in %s was removed", w->options.state);
 }
 
@@ -890,11 +878,11 @@ run_watch(struct watch *w)
 {
     char path[FILE_URI_PATH_MAX + 1];
 
-    if (w->watches) {
+    if (!w->options.is_once) {
         /* Only watches all folders, so that later changes cause events. */
         if (!scan_folders(w, "", false))
             return;
-        w->options.on_ready((unsigned)w->watches->by_wd.n, w->options.user);
+        w->options.on_ready((unsigned)w->watches.by_wd.n, w->options.user);
     }
     if (!deliver_posts(w) || !look_at_all(w, true))
         return;
@@ -907,7 +895,8 @@ run_watch(struct watch *w)
                 return;
         } else if (!flush_changes(w)) {
             return;
-        } else if (!w->needs_scan && (!w->watches || !wait_for_news(w))) {
+        } else if (!w->needs_scan &&
+                   (w->options.is_once || !wait_for_news(w))) {
             return; /* it was quiet */
         }
     }
@@ -937,18 +926,13 @@ open_all(struct watch *w)
     if (w->state.st_dev == w->tree.dev && w->state.st_ino == w->tree.ino)
         return !problem(&w->why, STATUS_INVALID,
                         "the state is a folder of its own, not %s", state);
-    w->posts.database =
-        watch_db_open(state, w->options.set_url, w->options.base_uri, &w->why);
-    if (!w->posts.database)
+    if (!watch_db_open(&w->posts.database, state, w->options.set_url,
+                       w->options.base_uri, &w->why))
         return false;
-    if (!w->options.is_once) {
-        w->watches = inotify_open(&w->why);
-        if (!w->watches)
-            return false;
-    }
-    w->digester = file_digester_new(should_stop, w);
+    if (!w->options.is_once && !inotify_open(&w->watches, &w->why))
+        return false;
     w->types = mediatypes_open(MEDIATYPES_TABLE);
-    if (!w->digester || !w->types)
+    if (!file_digester_init(&w->digester, should_stop, w) || !w->types)
         return fail_watch(w, "no memory, or libmagic has no database");
     return true;
 }
@@ -968,8 +952,10 @@ watch_new(const struct watch_options *options)
         return NULL;
     }
     list_init(&w->dirty.paths);
+    w->watches.fd = -1;
     w->posts = (struct post_queue){
         .options = &w->options,
+        .database.lock = -1,
         .n_entries_max = POST_QUEUE_ENTRIES_MAX,
         .wait = wait_hearing,
         .waiter = w,
@@ -989,7 +975,7 @@ watch_free(struct watch *watch)
 const struct problem *
 watch_run(struct watch *watch)
 {
-    struct inotify *watches;
+    struct inotify *watches = &watch->watches;
     struct folder *folder;
 
     if (open_all(watch))
@@ -997,17 +983,13 @@ watch_run(struct watch *watch)
     post_queue_undo(&watch->posts);
     path_queue_clear(&watch->dirty);
     mediatypes_close(watch->types);
-    file_digester_free(watch->digester);
-    watches = watch->watches;
-    if (watches) {
-        map_walk (folder, &watches->by_wd, of_wd)
-            forget_folder(watches, folder);
-        map_fini(&watches->by_wd);
-        map_fini(&watches->by_path);
-        close(watches->fd);
-        free(watches);
-    }
-    watch_db_close(watch->posts.database);
+    digest_check_free(watch->digester.check);
+    map_walk (folder, &watches->by_wd, of_wd)
+        forget_folder(watches, folder);
+    map_fini(&watches->by_wd);
+    map_fini(&watches->by_path);
+    file_close(&watches->fd);
+    watch_db_close(&watch->posts.database);
     directory_tree_rest(&watch->tree);
     return &watch->why;
 }

@@ -7,7 +7,6 @@
 #include "client/watch/watch_db.h"
 
 #include "base/clock.h"
-#include "base/db.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "proto/datetime.h"
@@ -42,15 +41,6 @@ static const struct db_kind kind = {
     .n_steps = 1,
 };
 
-struct watch_db {
-    struct db db;
-    int lock;
-    bool has_pending; /* rows that are not sealed yet */
-    char *set_url;
-    char *base_uri;
-    struct problem *why; /* lent */
-};
-
 /* Runs a statement. True: it has not failed. */
 #define DO(state, ...) (!DB_DO(&(state)->db, NULL, (state)->why, __VA_ARGS__))
 
@@ -73,57 +63,41 @@ commit_writing(struct watch_db *state)
 
 /* Opening */
 
-struct watch_db *
-watch_db_open(const char *dir, const char *set_url, const char *base_uri,
-              struct problem *why)
+bool
+watch_db_open(struct watch_db *state, const char *dir, const char *set_url,
+              const char *base_uri, struct problem *why)
 {
-    struct watch_db *state = calloc(1, sizeof(*state));
     struct slice of_set, of_base;
     struct db_rows rows;
     char path[PATH_MAX];
 
-    if (!state) {
-        problem_memory(why);
-        return NULL;
-    }
-    state->why = why;
-    state->lock = -1;
-    state->set_url = strdup(set_url);
-    state->base_uri = strdup(base_uri);
+    *state = (struct watch_db){
+        .lock = -1, .set_url = set_url, .base_uri = base_uri, .why = why};
     snprintf(path, sizeof(path), "%s/watch.db", dir);
-
-    if (!state->set_url || !state->base_uri)
-        problem_memory(why);
-    else if (file_lock(dir, &state->lock, why))
+    if (file_lock(dir, &state->lock, why)) {
         problem_prefix(why, STATUS_IO, "the state of this watch: ");
-    else if (!db_open_kind(&state->db, &kind, path, why)) {
-        /* For another set, or with other URIs, the comparison would find wrong
-         * changes. */
-        rows = DB_SELECT(&state->db, NULL, why,
-                         "SELECT set_url, base_uri FROM bound");
-        if (DB_NEXT(&rows, &of_set, &of_base) &&
-            !(slice_is(of_set, set_url) && slice_is(of_base, base_uri)))
-            rows.rc = db_fail(&state->db, STATUS_IO, why,
-                              "it is of %.*s with base URI %.*s; choose "
-                              "another --state for this one",
-                              SLICE_ARG(of_set), SLICE_ARG(of_base));
-        if (!db_rows_end(&rows))
-            return state;
+        return false;
     }
-    watch_db_close(state);
-    return NULL;
+    if (db_open_kind(&state->db, &kind, path, why))
+        return false;
+    /* For another set, or with other URIs, the comparison would find wrong
+     * changes. */
+    rows =
+        DB_SELECT(&state->db, NULL, why, "SELECT set_url, base_uri FROM bound");
+    if (DB_NEXT(&rows, &of_set, &of_base) &&
+        !(slice_is(of_set, set_url) && slice_is(of_base, base_uri)))
+        rows.rc = db_fail(&state->db, STATUS_IO, why,
+                          "it is of %.*s with base URI %.*s; choose "
+                          "another --state for this one",
+                          SLICE_ARG(of_set), SLICE_ARG(of_base));
+    return !db_rows_end(&rows);
 }
 
 void
 watch_db_close(struct watch_db *state)
 {
-    if (!state)
-        return;
     db_close(&state->db);
     file_close(&state->lock);
-    free(state->set_url);
-    free(state->base_uri);
-    free(state);
 }
 
 bool
@@ -317,7 +291,7 @@ post_queue_add(struct post_queue *queue, const char *change, const char *path,
         queue->begun_ms = clock_steady_ms();
     }
     if (!queue->to)
-        return !problem_memory(queue->database->why);
+        return !problem_memory(queue->database.why);
     fprintf(queue->to, "%s{\"loc\":\"%s\",\"change\":\"%s\"",
             queue->n_entries ? ",\n" : "[", loc, change);
     if (mark) {
@@ -335,7 +309,7 @@ post_queue_add(struct post_queue *queue, const char *change, const char *path,
     fputc('}', queue->to);
     queue->n_entries++;
     queue->n_deleted += !mark;
-    return watch_db_add(queue->database, path, mark);
+    return watch_db_add(&queue->database, path, mark);
 }
 
 bool
@@ -363,8 +337,8 @@ void
 post_queue_undo(struct post_queue *queue)
 {
     forget_post(queue);
-    if (queue->database)
-        watch_db_undo(queue->database);
+    if (queue->database.db.handle)
+        watch_db_undo(&queue->database);
 }
 
 bool
@@ -374,8 +348,8 @@ post_queue_seal(struct post_queue *queue)
 
     fputs("]\n", queue->to);
     is_good = fflush(queue->to) || ferror(queue->to)
-                  ? !problem_memory(queue->database->why)
-                  : watch_db_seal(queue->database, queue->body, queue->size,
+                  ? !problem_memory(queue->database.why)
+                  : watch_db_seal(&queue->database, queue->body, queue->size,
                                   queue->n_entries);
     forget_post(queue);
     return is_good;
@@ -394,13 +368,14 @@ note_refused(struct post_queue *queue, const struct watch_db_post *post,
     bool is_about_content =
         status == 400 || status == 413 || status == 415 || status == 422;
 
-    problem(queue->database->why, rc == TD_INVALID ? STATUS_INVALID : STATUS_IO,
+    problem(queue->database.why, rc == TD_INVALID ? STATUS_INVALID : STATUS_IO,
             "%s", td_problem(queue->options->client));
     if ((rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content)) ||
-        !watch_db_drop(queue->database) || status != 413 || post->n_entries < 2)
-        return queue->database->why->rc;
+        !watch_db_drop(&queue->database) || status != 413 ||
+        post->n_entries < 2)
+        return queue->database.why->rc;
 
-    problem_clear(queue->database->why);
+    problem_clear(queue->database.why);
     queue->n_entries_max = post->n_entries / 2;
     return STATUS_AGAIN;
 }
@@ -429,8 +404,8 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
 
             snprintf(epoch, sizeof(epoch), "%.*s",
                      (int)strcspn(receipt.position, "-"), receipt.position);
-            if (!watch_db_posted(queue->database, epoch, &is_new_log))
-                return queue->database->why->rc;
+            if (!watch_db_posted(&queue->database, epoch, &is_new_log))
+                return queue->database.why->rc;
             queue->options->on_posted(&receipt, post->n_entries,
                                       queue->options->user);
             if (!is_new_log)
@@ -446,7 +421,7 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
         if (rc != TD_UNREACHABLE && !(rc == TD_REFUSED && status == 409))
             return note_refused(queue, post, rc, status);
         if (queue->options->is_once)
-            return problem(queue->database->why, STATUS_IO, "%s",
+            return problem(queue->database.why, STATUS_IO, "%s",
                            td_problem(queue->options->client));
         if (retry_after_s > PAUSE_ASKED_MAX_S)
             retry_after_s = PAUSE_ASKED_MAX_S;
@@ -469,8 +444,8 @@ post_queue_deliver(struct post_queue *queue)
     enum status rc;
     bool is_there;
 
-    if (!watch_db_unfinished(queue->database, &post, &is_there))
-        return queue->database->why->rc;
+    if (!watch_db_unfinished(&queue->database, &post, &is_there))
+        return queue->database.why->rc;
     if (!is_there)
         return STATUS_OK;
     rc = send_post(queue, &post);

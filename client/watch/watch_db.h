@@ -28,22 +28,31 @@
  */
 #pragma once
 
+#include "base/db.h"
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
 #include "client/watch/watch.h"
 
-struct watch_db;
-
 /* Idempotency keys: 128 random bits, hexadecimal. */
 #define WATCH_DB_KEY_SIZE 33
 
-/* Opens the state in the existing folder `dir`, and checks that it was made for
- * `set_url` and `base_uri`. NULL: `why` says why; another process may use it.
- * `why` is lent until the end. */
-struct watch_db *watch_db_open(const char *dir, const char *set_url,
-                               const char *base_uri, struct problem *why);
+/* For watch_db.c alone. */
+struct watch_db {
+    struct db db;
+    int lock;
+    bool has_pending;               /* rows that are not sealed yet */
+    const char *set_url, *base_uri; /* lent */
+    struct problem *why;            /* lent */
+};
 
-/* Rolls back all since the last seal or save. NULL is allowed. */
+/* Opens the state in the existing folder `dir`, and checks that it was made for
+ * `set_url` and `base_uri`. False: `why` says why; another process may use it.
+ * Both texts and `why` are lent until the end. Close it in any case. */
+bool watch_db_open(struct watch_db *state, const char *dir, const char *set_url,
+                   const char *base_uri, struct problem *why);
+
+/* Rolls back all since the last seal or save. Its `lock` is -1 if it was never
+ * opened. */
 void watch_db_close(struct watch_db *state);
 
 /* True if its folder is still there. */
@@ -116,7 +125,7 @@ bool watch_db_drop(struct watch_db *state);
 
 struct post_queue {
     const struct watch_options *options;
-    struct watch_db *database;
+    struct watch_db database;
     FILE *to; /* the post being built; NULL: none */
     char *body;
     size_t size;

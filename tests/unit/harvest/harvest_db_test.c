@@ -27,14 +27,23 @@ open_state(void **state)
 {
     struct tempdir *dir = *state;
     static struct problem why;
-    struct harvest_db *h;
+    static struct harvest_db h;
 
     problem_clear(&why);
     snprintf(path, sizeof(path), "%s/state", dir->path);
-    h = harvest_db_open(path, SET, false, &why);
-    if (!h)
+    if (!harvest_db_open(&h, path, SET, false, &why))
         fail_msg("%s", why.text);
-    return h;
+    return &h;
+}
+
+static bool
+opens(const char *file, const char *target, struct problem *why)
+{
+    struct harvest_db h;
+    bool is_open = harvest_db_open(&h, file, target, false, why);
+
+    harvest_db_close(&h);
+    return is_open;
 }
 
 static struct harvest_part
@@ -104,12 +113,12 @@ TEST(a_state_is_one_set_s_and_one_process_s)
     struct harvest_db *h = open_state(state);
     struct problem why;
 
-    assert_null(harvest_db_open(path, SET, false, &why));
+    assert_false(opens(path, SET, &why));
     assert_non_null(strstr(why.text, "another process uses it"));
     harvest_db_close(h);
-    assert_null(harvest_db_open(path, "http://c/sets/x", false, &why));
+    assert_false(opens(path, "http://c/sets/x", &why));
     assert_non_null(strstr(why.text, "of another set: " SET));
-    assert_null(harvest_db_open("/nowhere/at/all", SET, false, &why));
+    assert_false(opens("/nowhere/at/all", SET, &why));
     assert_non_null(strstr(why.text, "unable to open"));
 }
 
@@ -334,10 +343,10 @@ TEST(a_damaged_state_is_told)
     assert_why(h->why->text, "the file is damaged");
     harvest_db_close(h);
     damage("UPDATE target SET position = '" LONGER "'");
-    assert_null(harvest_db_open(path, SET, false, &why));
+    assert_false(opens(path, SET, &why));
     assert_why(why.text, "the file is damaged");
     damage("PRAGMA user_version = 5");
-    assert_null(harvest_db_open(path, SET, false, &why));
+    assert_false(opens(path, SET, &why));
     assert_why(why.text, "the database is of version 5, and this program knows "
                          "versions up to 4");
 }

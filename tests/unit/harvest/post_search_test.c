@@ -14,7 +14,7 @@ static size_t
 find(const char *post_letters, const char *target_letters)
 {
     struct harvest_post post = {.n = strlen(post_letters)};
-    struct post_search *search;
+    struct post_search search;
     size_t found = 0;
     FILE *to = open_memstream(&post.body, &post.size);
 
@@ -23,19 +23,19 @@ find(const char *post_letters, const char *target_letters)
         fprintf(to, "%s{\"loc\":\"u:%c\"}", i ? ",\n" : "[", post_letters[i]);
     fputs("]\n", to);
     fclose(to);
-    search = post_search_new(&post);
-    assert_non_null(search);
+    assert_true(post_search_init(&search, &post));
     for (size_t i = 0; target_letters[i] && !found; i++) {
         char text[32];
         int size = snprintf(text, sizeof(text), "{\"loc\":\"u:%c\",\"seq\":1}",
                             target_letters[i]);
 
-        if (post_search_next(
-                search, (struct slice){
-                            text, target_letters[i] == '-' ? 0 : (size_t)size}))
+        if (post_search_next(&search,
+                             (struct slice){text, target_letters[i] == '-'
+                                                      ? 0
+                                                      : (size_t)size}))
             found = i + 1;
     }
-    post_search_free(search);
+    post_search_fini(&search);
     free(post.body);
     return found;
 }
@@ -69,9 +69,11 @@ TEST(a_post_without_entries_cannot_be_looked_for)
 {
     char body[] = "[]\n";
     const struct harvest_post none = {.body = body, .size = 3, .n = 0};
+    struct post_search search;
     const struct harvest_post fewer = {.body = body, .size = 3, .n = 2};
 
-    assert_null(post_search_new(&none));
-    assert_null(post_search_new(&fewer));
-    post_search_free(NULL);
+    assert_false(post_search_init(&search, &none));
+    post_search_fini(&search);
+    assert_false(post_search_init(&search, &fewer));
+    post_search_fini(&search);
 }

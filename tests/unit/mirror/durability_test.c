@@ -34,12 +34,12 @@ add_file(struct mirror *m, struct file_commit *group)
     int64_t set, id;
 
     assert_true(
-        mirror_db_set(m->db, "http://example.com/sets/a", &set, position));
-    assert_true(mirror_db_begin(m->db));
-    assert_true(mirror_db_describe(m->db, set, &description, &id));
-    assert_true(mirror_db_expect(m->db, id));
-    assert_true(mirror_db_commit(m->db));
-    assert_true(mirror_db_get(m->db, id, &r));
+        mirror_db_set(&m->db, "http://example.com/sets/a", &set, position));
+    assert_true(mirror_db_begin(&m->db));
+    assert_true(mirror_db_describe(&m->db, set, &description, &id));
+    assert_true(mirror_db_expect(&m->db, id));
+    assert_true(mirror_db_commit(&m->db));
+    assert_true(mirror_db_get(&m->db, id, &r));
     file_commit_name(name, r.id, r.version);
     tempdir_write(m->dir->incoming_fd, name, "text");
     assert_true(file_commit_add(group, &r, false));
@@ -61,8 +61,7 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     mirror_init(&m, td_open(), &options);
     m.dir = mirror_dir_open(dir, true, &why);
     assert_non_null(m.dir);
-    m.db = mirror_db_open(m.dir->state, "mirror.db", &why);
-    assert_non_null(m.db);
+    assert_true(mirror_db_open(&m.db, m.dir->state, "mirror.db", &why));
     group = file_commit_new(&m, on_out, &is_out);
     assert_non_null(group);
     add_file(&m, group);

@@ -65,7 +65,7 @@ set_stage(void **state)
     s.group = file_commit_new(&s.m, on_out, NULL);
     assert_non_null(s.group);
     assert_true(
-        mirror_db_set(s.m.db, "http://example.com/sets/a", &s.set, position));
+        mirror_db_set(&s.m.db, "http://example.com/sets/a", &s.set, position));
     return 0;
 }
 
@@ -103,10 +103,10 @@ tell_hash(unsigned n, bool is_deleted, const char *hash)
 
     snprintf(loc, sizeof(loc), "https://h/d%u/%u.txt", n / 100, n);
     t.loc = slice_of(loc);
-    assert_true(mirror_db_commit(s.m.db));
-    assert_true(mirror_db_begin(s.m.db));
-    assert_true(mirror_db_describe(s.m.db, s.set, &t, &id));
-    assert_true(mirror_db_commit(s.m.db));
+    assert_true(mirror_db_commit(&s.m.db));
+    assert_true(mirror_db_begin(&s.m.db));
+    assert_true(mirror_db_describe(&s.m.db, s.set, &t, &id));
+    assert_true(mirror_db_commit(&s.m.db));
     return id;
 }
 
@@ -121,7 +121,7 @@ look(int64_t id)
 {
     struct mirror_db_resource r;
 
-    assert_true(mirror_db_get(s.m.db, id, &r));
+    assert_true(mirror_db_get(&s.m.db, id, &r));
     return r;
 }
 
@@ -136,7 +136,7 @@ come(int64_t id, const char *text)
     file_commit_name(name, r.id, r.version);
     tempdir_write(s.m.dir->incoming_fd, name, text);
     assert_true(mirror_write(&s.m));
-    assert_true(mirror_db_expect(s.m.db, r.id));
+    assert_true(mirror_db_expect(&s.m.db, r.id));
     r = look(id);
     assert_true(file_commit_add(s.group, &r, false));
 }
@@ -182,9 +182,9 @@ TEST(many_are_put_and_noted_together)
     turn(N);
 
     assert_int_equal(s.n_written, N);
-    assert_int_equal(s.m.db->counts.n_have, N);
-    assert_int_equal(s.m.db->counts.n_fetch, 0);
-    assert_false(s.m.db->is_writing);
+    assert_int_equal(s.m.db.counts.n_have, N);
+    assert_int_equal(s.m.db.counts.n_fetch, 0);
+    assert_false(s.m.db.is_writing);
     for (unsigned n = 0; n < N; n++) {
         struct mirror_db_resource r = look(ids[n]);
 
@@ -268,7 +268,7 @@ TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten)
     assert_no_file(s.home.fd, "m/h");
     assert_int_equal(look(a).id, 0);
     assert_int_equal(s.n_deleted, 1);
-    assert_int_equal(s.m.db->counts.n_have, 0);
+    assert_int_equal(s.m.db.counts.n_have, 0);
 }
 
 /* It comes back before its removal is noted: the file is not there. */
@@ -301,8 +301,8 @@ TEST(what_is_at_its_path_already_is_noted_unless_it_is_gone_by_then)
     come(a, "old");
     turn(1);
     assert_true(mirror_write(&s.m));
-    assert_true(mirror_db_note_loss(s.m.db, a));
-    assert_true(mirror_db_expect(s.m.db, b));
+    assert_true(mirror_db_note_loss(&s.m.db, a));
+    assert_true(mirror_db_expect(&s.m.db, b));
     tempdir_write(s.home.fd, path_of(2), "also");
     r = look(a);
     assert_true(file_commit_add(s.group, &r, true));
@@ -359,14 +359,14 @@ TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
     } while (mark.size != 5);
     assert_int_equal(s.n_out, 1);
     file_commit_free(s.group);
-    mirror_db_close(s.m.db);
+    mirror_db_close(&s.m.db);
     assert_true(mirror_open_db(&s.m, s.m.dir, "mirror.db", &s.why));
     s.group = file_commit_new(&s.m, on_out, NULL);
     assert_non_null(s.group);
 
     assert_int_equal(tell_hash(1, false, digest), a);
     assert_int_equal(look(a).todo, MIRROR_DB_FETCH);
-    assert_int_equal(s.m.db->counts.n_have, 1);
+    assert_int_equal(s.m.db.counts.n_have, 1);
     come(a, "old");
     turn(2);
     assert_file(s.home.fd, path_of(1), "old");

@@ -24,17 +24,18 @@
 #define THREE   "sha-256:" SIXTEEN SIXTEEN SIXTEEN "0000000000000003"
 #define SIXTEEN "0000000000000000"
 
-static struct mirror_db *db;
+static struct mirror_db *db; /* NULL: it is closed */
 static struct tempdir mirror_db_dir;
 
 static inline void
 open_db(void)
 {
+    static struct mirror_db opened;
     struct problem why = {.rc = STATUS_OK};
 
-    db = mirror_db_open(mirror_db_dir.path, "mirror.db", &why);
-    if (!db)
+    if (!mirror_db_open(&opened, mirror_db_dir.path, "mirror.db", &why))
         fail_msg("%s", why.text);
+    db = &opened;
 }
 
 static inline int
@@ -50,7 +51,8 @@ static inline int
 mirror_db_teardown(void **state)
 {
     (void)state;
-    mirror_db_close(db);
+    if (db)
+        mirror_db_close(db);
     tempdir_close(&mirror_db_dir);
     return 0;
 }

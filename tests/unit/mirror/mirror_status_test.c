@@ -31,7 +31,8 @@ static int
 status_teardown(void **state)
 {
     (void)state;
-    mirror_db_close(db);
+    if (db)
+        mirror_db_close(db);
     tempdir_close(&top);
     return 0;
 }

@@ -17,7 +17,7 @@
 struct stage {
     struct tempdir dir;
     char path[300];
-    struct spool *spool;
+    struct spool spool;
     struct spool_post post;
     struct problem why;
 };
@@ -41,7 +41,7 @@ clear_stage(void **state)
     struct stage *s = *state;
 
     buf_fini(&s->post.body);
-    spool_close(s->spool);
+    db_close(&s->spool.db);
     tempdir_close(&s->dir);
     free(s);
     return 0;
@@ -50,7 +50,7 @@ clear_stage(void **state)
 static void
 open_spool(struct stage *s)
 {
-    spool_close(s->spool);
+    db_close(&s->spool.db);
     if (spool_open(&s->spool, s->path, SET, 1000, &s->why))
         fail_msg("%s", s->why.text);
 }
@@ -60,8 +60,8 @@ add(struct stage *s, const char *change, uint64_t number)
 {
     struct slice text = slice_of(change);
 
-    assert_int_equal(spool_add(s->spool, &text, 1, NULL, &s->why), STATUS_OK);
-    assert_int_equal(s->spool->last, number);
+    assert_int_equal(spool_add(&s->spool, &text, 1, NULL, &s->why), STATUS_OK);
+    assert_int_equal(s->spool.last, number);
 }
 
 /* The next post is this, and its key. */
@@ -69,7 +69,7 @@ static void
 assert_post(struct stage *s, size_t max, const char *body, char key[33])
 {
     buf_fini(&s->post.body);
-    if (spool_seal(s->spool, max, 1000, &s->post, &s->why))
+    if (spool_seal(&s->spool, max, 1000, &s->post, &s->why))
         fail_msg("%s", s->why.text);
     assert_int_equal(s->post.body.size, strlen(body));
     assert_memory_equal(s->post.body.data, body, strlen(body));
@@ -91,17 +91,17 @@ TEST(changes_leave_in_their_order)
     assert_post(s, 2, "[{\"a\":1},\n{\"b\":2}]\n", first);
     assert_int_equal(s->post.n, 2);
     assert_int_equal(s->post.last, 2);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
-    assert_int_equal(s->spool->durable, 2);
-    assert_int_equal(s->spool->n_changes, 1);
-    assert_int_equal(s->spool->n_bytes, 7);
+    assert_int_equal(spool_posted(&s->spool, &s->post, &s->why), STATUS_OK);
+    assert_int_equal(s->spool.durable, 2);
+    assert_int_equal(s->spool.n_changes, 1);
+    assert_int_equal(s->spool.n_bytes, 7);
     assert_post(s, 2, "[{\"c\":3}]\n", second);
     assert_string_not_equal(first, second);
     assert_int_equal(strlen(first), 32);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
+    assert_int_equal(spool_posted(&s->spool, &s->post, &s->why), STATUS_OK);
 
     buf_fini(&s->post.body);
-    assert_int_equal(spool_seal(s->spool, 2, 9, &s->post, &s->why), STATUS_OK);
+    assert_int_equal(spool_seal(&s->spool, 2, 9, &s->post, &s->why), STATUS_OK);
     assert_int_equal(s->post.n, 0);
 }
 
@@ -120,17 +120,17 @@ TEST(a_sealed_post_stays_the_same)
     assert_string_equal(first, again);
 
     open_spool(s);
-    assert_int_equal(s->spool->n_changes, 2);
-    assert_int_equal(s->spool->n_bytes, 14);
+    assert_int_equal(s->spool.n_changes, 2);
+    assert_int_equal(s->spool.n_bytes, 14);
     assert_post(s, 10, "[{\"a\":1}]\n", again);
     assert_string_equal(first, again);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
+    assert_int_equal(spool_posted(&s->spool, &s->post, &s->why), STATUS_OK);
 
     open_spool(s);
-    assert_int_equal(s->spool->durable, 1);
+    assert_int_equal(s->spool.durable, 1);
     assert_post(s, 10, "[{\"b\":2}]\n", again);
     assert_string_not_equal(first, again);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
+    assert_int_equal(spool_posted(&s->spool, &s->post, &s->why), STATUS_OK);
     open_spool(s);
     add(s, "{\"c\":3}", 3);
 }
@@ -147,22 +147,22 @@ TEST(a_refused_change_is_taken_out)
     add(s, "{\"bad\":2}", 2);
     add(s, "{\"c\":3}", 3);
     assert_post(s, 10, "[{\"a\":1},\n{\"bad\":2},\n{\"c\":3}]\n", first);
-    assert_int_equal(spool_change(s->spool, &s->post, 2, &entry, &s->why),
+    assert_int_equal(spool_change(&s->spool, &s->post, 2, &entry, &s->why),
                      STATUS_OK);
     assert_string_equal(entry.text, "{\"bad\":2}");
     assert_int_equal(entry.number, 2);
-    assert_int_equal(spool_drop(s->spool, &entry, &s->why), STATUS_OK);
+    assert_int_equal(spool_drop(&s->spool, &entry, &s->why), STATUS_OK);
     free(entry.text);
-    assert_int_equal(s->spool->n_bytes, 14);
+    assert_int_equal(s->spool.n_bytes, 14);
 
     assert_post(s, 10, "[{\"a\":1},\n{\"c\":3}]\n", second);
     assert_string_not_equal(first, second);
-    assert_int_equal(spool_change(s->spool, &s->post, 2, &entry, &s->why),
+    assert_int_equal(spool_change(&s->spool, &s->post, 2, &entry, &s->why),
                      STATUS_OK);
     assert_int_equal(entry.number, 3);
-    assert_int_equal(spool_drop(s->spool, &entry, &s->why), STATUS_OK);
+    assert_int_equal(spool_drop(&s->spool, &entry, &s->why), STATUS_OK);
     free(entry.text);
-    assert_int_equal(spool_unseal(s->spool, &s->why), STATUS_OK);
+    assert_int_equal(spool_unseal(&s->spool, &s->why), STATUS_OK);
     assert_post(s, 10, "[{\"a\":1}]\n", second);
 
     /* The spool does not reuse the number of a removed change. */
@@ -177,13 +177,14 @@ TEST(posts_are_bounded_in_bytes)
     open_spool(s);
     for (unsigned i = 1; i <= 5; i++)
         add(s, "{\"a\":1}", i);
-    assert_int_equal(spool_seal(s->spool, 10, 30, &s->post, &s->why),
+    assert_int_equal(spool_seal(&s->spool, 10, 30, &s->post, &s->why),
                      STATUS_OK);
     assert_int_equal(s->post.n, 3);
     assert_true(s->post.body.size <= 30);
-    assert_int_equal(spool_unseal(s->spool, &s->why), STATUS_OK);
+    assert_int_equal(spool_unseal(&s->spool, &s->why), STATUS_OK);
     buf_fini(&s->post.body);
-    assert_int_equal(spool_seal(s->spool, 10, 1, &s->post, &s->why), STATUS_OK);
+    assert_int_equal(spool_seal(&s->spool, 10, 1, &s->post, &s->why),
+                     STATUS_OK);
     assert_int_equal(s->post.n, 1);
 }
 
@@ -198,13 +199,13 @@ TEST(a_full_spool_takes_nothing)
     open_spool(s);
     add(s, change, 1);
     add(s, change, 2);
-    assert_int_equal(spool_add(s->spool, more, 2, "note", &s->why),
+    assert_int_equal(spool_add(&s->spool, more, 2, "note", &s->why),
                      STATUS_UNREACHABLE);
     assert_string_equal(s->why.text,
                         "1000 bytes of changes wait already, 1000 at most");
-    assert_string_equal(s->spool->note, "");
-    assert_int_equal(s->spool->last, 2);
-    assert_int_equal(s->spool->n_changes, 2);
+    assert_string_equal(s->spool.note, "");
+    assert_int_equal(s->spool.last, 2);
+    assert_int_equal(s->spool.n_changes, 2);
 }
 
 /* A spool of before notes existed gets one, and keeps its changes. */
@@ -216,8 +217,7 @@ TEST(a_spool_without_a_note_gets_one)
 
     open_spool(s);
     add(s, "a", 1);
-    spool_close(s->spool);
-    s->spool = NULL;
+    db_close(&s->spool.db);
     assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db,
                                   "ALTER TABLE bound DROP COLUMN note;"
@@ -226,7 +226,7 @@ TEST(a_spool_without_a_note_gets_one)
                      SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     open_spool(s);
-    assert_string_equal(s->spool->note, "");
+    assert_string_equal(s->spool.note, "");
     assert_post(s, 10, "[a]\n", key);
 }
 
@@ -240,40 +240,41 @@ TEST(a_note_belongs_to_the_changes_that_were_added)
     memset(note, 'n', sizeof(note));
     note[SPOOL_NOTE_SIZE] = '\0';
     open_spool(s);
-    assert_string_equal(s->spool->note, "");
-    assert_int_equal(spool_add(s->spool, changes, 2, "2 read", &s->why),
+    assert_string_equal(s->spool.note, "");
+    assert_int_equal(spool_add(&s->spool, changes, 2, "2 read", &s->why),
                      STATUS_OK);
-    assert_int_equal(spool_add(s->spool, changes, 1, note, &s->why),
+    assert_int_equal(spool_add(&s->spool, changes, 1, note, &s->why),
                      STATUS_INVALID);
-    assert_string_equal(s->spool->note, "2 read");
+    assert_string_equal(s->spool.note, "2 read");
     open_spool(s);
-    assert_string_equal(s->spool->note, "2 read");
-    assert_int_equal(s->spool->last, 2);
+    assert_string_equal(s->spool.note, "2 read");
+    assert_int_equal(s->spool.last, 2);
     assert_post(s, 10, "[a,\nb]\n", key);
-    assert_int_equal(spool_add(s->spool, NULL, 0, "3 read", &s->why),
+    assert_int_equal(spool_add(&s->spool, NULL, 0, "3 read", &s->why),
                      STATUS_OK);
     add(s, "c", 3);
     open_spool(s);
-    assert_string_equal(s->spool->note, "3 read");
+    assert_string_equal(s->spool.note, "3 read");
 }
 
 TEST(a_spool_is_one_set_s_and_one_process_s)
 {
     struct stage *s = *state;
-    struct spool *other;
+    struct spool other;
 
     open_spool(s);
     assert_int_equal(spool_open(&other, s->path, SET, 1000, &s->why),
                      STATUS_IO);
+    db_close(&other.db);
     assert_non_null(strstr(s->why.text, "another process uses it"));
-    assert_null(other);
-    spool_close(s->spool);
-    s->spool = NULL;
+    db_close(&s->spool.db);
     assert_int_equal(spool_open(&other, s->path, SET "2", 1000, &s->why),
                      STATUS_IO);
+    db_close(&other.db);
     assert_non_null(strstr(s->why.text, "it is for another set: " SET));
     assert_int_equal(spool_open(&other, "/nowhere/at/all", SET, 1000, &s->why),
                      STATUS_IO);
+    db_close(&other.db);
     assert_non_null(strstr(s->why.text, "/nowhere/at/all"));
 }
 
@@ -282,7 +283,7 @@ TEST(another_s_file_is_left_alone)
     struct stage *s = *state;
     static const char text[] = "these are my notes, and no database at all";
     char read[100] = "";
-    struct spool *spool;
+    struct spool spool;
     FILE *f = fopen(s->path, "w");
 
     assert_non_null(f);
@@ -290,6 +291,7 @@ TEST(another_s_file_is_left_alone)
     fclose(f);
     assert_int_equal(spool_open(&spool, s->path, SET, 1000, &s->why),
                      STATUS_IO);
+    db_close(&spool.db);
     f = fopen(s->path, "r");
     assert_non_null(f);
     assert_non_null(fgets(read, sizeof(read), f));
@@ -300,12 +302,11 @@ TEST(another_s_file_is_left_alone)
 TEST(a_spool_of_nobody_s_set_is_damaged)
 {
     struct stage *s = *state;
-    struct spool *spool;
+    struct spool spool;
     sqlite3 *db;
 
     open_spool(s);
-    spool_close(s->spool);
-    s->spool = NULL;
+    db_close(&s->spool.db);
     assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db,
                                   "DROP TABLE bound;"
@@ -316,7 +317,7 @@ TEST(a_spool_of_nobody_s_set_is_damaged)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     assert_int_equal(spool_open(&spool, s->path, SET, 1000, &s->why),
                      STATUS_IO);
-    assert_null(spool);
+    db_close(&spool.db);
     assert_non_null(strstr(s->why.text, "is damaged"));
 }
 
@@ -330,6 +331,6 @@ TEST(memory_is_a_spool_too)
                      STATUS_OK);
     add(s, "{\"a\":1}", 1);
     assert_post(s, 10, "[{\"a\":1}]\n", key);
-    assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
-    assert_int_equal(s->spool->n_changes, 0);
+    assert_int_equal(spool_posted(&s->spool, &s->post, &s->why), STATUS_OK);
+    assert_int_equal(s->spool.n_changes, 0);
 }

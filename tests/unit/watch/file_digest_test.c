@@ -41,10 +41,27 @@ set_up(void **state)
 
 FIXTURE(set_up, tempdir_teardown);
 
+static struct file_digester *
+new_digester(void)
+{
+    struct file_digester *digester = calloc(1, sizeof(*digester));
+
+    assert_non_null(digester);
+    assert_true(file_digester_init(digester, stop_at_once, NULL));
+    return digester;
+}
+
+static void
+free_digester(struct file_digester *digester)
+{
+    digest_check_free(digester->check);
+    free(digester);
+}
+
 /* */
 TEST(reads_digest_length_and_the_first_bytes)
 {
-    struct file_digester *digester = file_digester_new(stop_at_once, NULL);
+    struct file_digester *digester = new_digester();
     struct file_digest hash;
     int dir = tempdir_fd(state);
 
@@ -61,13 +78,13 @@ TEST(reads_digest_length_and_the_first_bytes)
                      FILE_DIGEST_READ);
     assert_int_equal(hash.mark.size, 0);
     assert_int_equal(hash.head_size, 0);
-    file_digester_free(digester);
+    free_digester(digester);
 }
 
 /* A file that is read while somebody writes it is half a file. */
 TEST(does_not_read_what_is_open_for_writing)
 {
-    struct file_digester *digester = file_digester_new(stop_at_once, NULL);
+    struct file_digester *digester = new_digester();
     struct file_digest hash;
     int dir = tempdir_fd(state);
     int fd;
@@ -89,12 +106,12 @@ TEST(does_not_read_what_is_open_for_writing)
     fd = openat(dir, "a", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(fd >= 0);
     close(fd);
-    file_digester_free(digester);
+    free_digester(digester);
 }
 
 TEST(reads_files_alone)
 {
-    struct file_digester *digester = file_digester_new(stop_at_once, NULL);
+    struct file_digester *digester = new_digester();
     struct file_digest hash;
     int dir = tempdir_fd(state);
 
@@ -113,12 +130,12 @@ TEST(reads_files_alone)
     assert_int_equal(file_digest_read(digester, -1, "a", &hash),
                      FILE_DIGEST_FAILED);
     assert_int_equal(errno, EBADF);
-    file_digester_free(digester);
+    free_digester(digester);
 }
 
 TEST(can_be_stopped_inside_a_large_file)
 {
-    struct file_digester *digester = file_digester_new(stop_at_once, NULL);
+    struct file_digester *digester = new_digester();
     struct file_digest hash;
     int dir = tempdir_fd(state);
     int fd = openat(dir, "large", O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
@@ -129,7 +146,7 @@ TEST(can_be_stopped_inside_a_large_file)
     assert_int_equal(file_digest_read(digester, dir, "large", &hash),
                      FILE_DIGEST_STOPPED);
     assert_int_equal(n_asked, 1);
-    file_digester_free(digester);
+    free_digester(digester);
 }
 
 /* A file that changed a moment ago may change again within the same tick of the

@@ -81,9 +81,8 @@ set_stage(void **state)
         .wait = pause_once,
         .waiter = s,
     };
-    s->queue.database =
-        watch_db_open(s->dir.path, s->options.set_url, BASE, &s->why);
-    assert_non_null(s->queue.database);
+    assert_true(watch_db_open(&s->queue.database, s->dir.path,
+                              s->options.set_url, BASE, &s->why));
     return 0;
 }
 
@@ -93,7 +92,7 @@ clear_stage(void **state)
     struct stage *s = *state;
 
     post_queue_undo(&s->queue);
-    watch_db_close(s->queue.database);
+    watch_db_close(&s->queue.database);
     td_close(s->client);
     fake_broker_free(s->broker);
     tempdir_close(&s->dir);
@@ -105,10 +104,9 @@ clear_stage(void **state)
 static void
 begin_again(struct stage *s)
 {
-    watch_db_close(s->queue.database);
-    s->queue.database =
-        watch_db_open(s->dir.path, s->options.set_url, BASE, &s->why);
-    assert_non_null(s->queue.database);
+    watch_db_close(&s->queue.database);
+    assert_true(watch_db_open(&s->queue.database, s->dir.path,
+                              s->options.set_url, BASE, &s->why));
     problem_clear(&s->why);
 }
 
@@ -150,7 +148,7 @@ has_post(struct stage *s)
     struct watch_db_post post;
     bool is_there;
 
-    assert_true(watch_db_unfinished(s->queue.database, &post, &is_there));
+    assert_true(watch_db_unfinished(&s->queue.database, &post, &is_there));
     if (is_there)
         free(post.body);
     return is_there;

@@ -16,12 +16,13 @@
 static struct watch_db *
 open_ledger(void **state)
 {
-    struct problem why = {""};
-    struct watch_db *l = watch_db_open(tempdir_path(state), SET, BASE, &why);
+    static struct watch_db ledger;
+    static struct problem why;
 
-    if (!l)
+    problem_clear(&why);
+    if (!watch_db_open(&ledger, tempdir_path(state), SET, BASE, &why))
         fail_msg("%s", why.text);
-    return l;
+    return &ledger;
 }
 
 /* Reopens the database as after a crash: uncommitted changes are lost. */
@@ -252,8 +253,10 @@ static void
 refuses(void **state, const char *set_url, const char *base, const char *words)
 {
     struct problem why = {""};
+    struct watch_db l;
 
-    assert_null(watch_db_open(tempdir_path(state), set_url, base, &why));
+    assert_false(watch_db_open(&l, tempdir_path(state), set_url, base, &why));
+    watch_db_close(&l);
     if (!strstr(why.text, words))
         fail_msg("%s", why.text);
 }
@@ -276,9 +279,8 @@ TEST(belongs_to_one_watch)
     l = open_ledger(state);
     assert_true(watch_db_drop(l));
     watch_db_close(l);
-    l = watch_db_open(tempdir_path(state), SET "2", BASE,
-                      &(struct problem){""});
-    assert_non_null(l);
+    assert_true(watch_db_open(l, tempdir_path(state), SET "2", BASE,
+                              &(struct problem){""}));
     watch_db_close(l);
 }
 
