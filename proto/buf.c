@@ -99,38 +99,26 @@ buf_add_number(struct buf *b, uint64_t number)
 void
 buf_add_format(struct buf *b, const char *format, ...)
 {
+    char small[256], *text = small;
     va_list arguments;
-    char *to;
     int size;
 
     va_start(arguments, format);
-    size = vsnprintf(NULL, 0, format, arguments);
+    size = vsnprintf(small, sizeof(small), format, arguments);
     va_end(arguments);
-    if (size < 0)
-        b->failed = true;
-    if (size <= 0)
-        return;
-
-    /* vsnprintf ends with a NUL, which needs room but is not kept. */
-    to = buf_room(b, (size_t)size);
-    if (to && b->capacity - b->size == (size_t)size) {
-        char *copy = memory_room((size_t)size + 1);
-
-        if (!copy) {
-            b->failed = true;
-            return;
-        }
+    if (size >= (int)sizeof(small)) {
+        text = memory_room((size_t)size + 1);
         va_start(arguments, format);
-        vsnprintf(copy, (size_t)size + 1, format, arguments);
+        if (text)
+            vsnprintf(text, (size_t)size + 1, format, arguments);
         va_end(arguments);
-        buf_add(b, copy, (size_t)size);
-        free(copy);
-    } else if (to) {
-        va_start(arguments, format);
-        vsnprintf(to, (size_t)size + 1, format, arguments);
-        va_end(arguments);
-        b->size += (size_t)size;
     }
+    if (size < 0 || !text)
+        b->failed = true;
+    else
+        buf_add(b, text, (size_t)size);
+    if (text != small)
+        free(text);
 }
 
 void
