@@ -4,22 +4,17 @@
 
 #define TEXT_MAX_BYTES 65535
 
+static bool
+is_good(uint32_t c)
+{
+    return !utf8_is_control(c);
+}
+
 bool
 mqtt_text_is_valid(struct slice text)
 {
-    size_t at = 0;
-
-    if (text.size == 0 || text.size > TEXT_MAX_BYTES)
-        return false;
-    while (at < text.size) {
-        uint32_t c;
-        size_t n = utf8_read(text.data + at, text.size - at, &c);
-
-        if (n == 0 || c < 0x20 || (c >= 0x7f && c < 0xa0))
-            return false;
-        at += n;
-    }
-    return true;
+    return text.size > 0 && text.size <= TEXT_MAX_BYTES &&
+           utf8_is_text(text, is_good);
 }
 
 bool

@@ -34,10 +34,8 @@ number_read(struct slice text, uint64_t *number)
 static inline bool
 number_read_large(struct slice text, uint64_t *number)
 {
-    bool has_digits = text.size > 0;
+    bool has_digits = text.size > 0 && slice_is_of(text, "0123456789");
 
-    for (size_t i = 0; i < text.size; i++)
-        has_digits &= text.data[i] >= '0' && text.data[i] <= '9';
     while (text.size > 1 && text.data[0] == '0')
         slice_skip(&text, 1);
     if (has_digits && !number_read(text, number))

@@ -2,7 +2,6 @@
 
 #include "proto/utf8.h"
 
-/* U+0080 to U+009F are orders to a terminal, too. */
 static void
 clean_text(char *text, bool is_cut)
 {
@@ -18,7 +17,7 @@ clean_text(char *text, bool is_cut)
         }
         if (!size)
             *text = '?';
-        else if (c < ' ' || (c >= 0x7f && c < 0xa0))
+        else if (utf8_is_control(c))
             memset(text, ' ', size);
         text += size ? size : 1;
     }
@@ -116,7 +115,7 @@ problem_quote(struct slice text)
     while (text.size > 0) {
         uint32_t c = 0;
         size_t n = utf8_read(text.data, text.size, &c);
-        bool is_safe = n > 0 && c >= 0x20 && !(c >= 0x7f && c < 0xa0);
+        bool is_safe = n > 0 && !utf8_is_control(c);
         size_t taken = n > 0 ? n : 1;
 
         if (size + (is_safe ? n : 1) > PROBLEM_QUOTE_MAX)

@@ -172,6 +172,17 @@ slice_is_ascii(struct slice s)
     return true;
 }
 
+/* True if all its bytes are among `allowed`. */
+static inline bool
+slice_is_of(struct slice s, const char *allowed)
+{
+    size_t size = 0;
+
+    while (size < s.size && s.data[size] && strchr(allowed, s.data[size]))
+        size++;
+    return size == s.size;
+}
+
 /* The white space that headers have around their parts (OWS, RFC 9110 section
  * 5.6.3). */
 static inline bool

@@ -90,18 +90,6 @@ has_host(struct slice rest)
     return start < rest.size && rest.data[start] != ':';
 }
 
-/* True if the scheme is http or https, in either case. */
-static bool
-is_http(struct slice scheme)
-{
-    if (scheme.size < 4 || scheme.size > 5)
-        return false;
-    for (size_t i = 0; i < scheme.size; i++)
-        if ((scheme.data[i] | 0x20) != "https"[i])
-            return false;
-    return true;
-}
-
 static enum status
 check_uri(struct slice text, const char *what, long least, struct problem *why)
 {
@@ -132,7 +120,9 @@ check_uri(struct slice text, const char *what, long least, struct problem *why)
             what, problem_quote(text).text);
 
     rest = (struct slice){text.data + scheme + 1, text.size - scheme - 1};
-    if (is_http((struct slice){text.data, scheme}) && !has_host(rest))
+    if ((slice_starts_word(text, "http:") ||
+         slice_starts_word(text, "https:")) &&
+        !has_host(rest))
         return problem(why, STATUS_INVALID, "%s: no host in \"%s\"", what,
                        problem_quote(text).text);
 
@@ -162,16 +152,9 @@ uri_check_loc(struct slice text, struct problem *why)
 bool
 set_name_is_valid(struct slice name)
 {
-    if (name.size == 0 || name.size > SET_NAME_MAX)
-        return false;
-    for (size_t i = 0; i < name.size; i++) {
-        char c = name.data[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-              (i > 0 && (c == '.' || c == '_' || c == '-'))))
-            return false;
-    }
-    return true;
+    return name.size > 0 && name.size <= SET_NAME_MAX &&
+           !memchr("._-", name.data[0], 3) &&
+           slice_is_of(name, "abcdefghijklmnopqrstuvwxyz0123456789._-");
 }
 
 bool

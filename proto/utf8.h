@@ -40,6 +40,28 @@ utf8_read(const char *text, size_t size, uint32_t *character)
     return n;
 }
 
+/* True if a text is valid UTF-8 of good characters. */
+static inline bool
+utf8_is_text(struct slice text, bool is_good(uint32_t c))
+{
+    while (text.size > 0) {
+        uint32_t c;
+        size_t n = utf8_read(text.data, text.size, &c);
+
+        if (n == 0 || !is_good(c))
+            return false;
+        slice_skip(&text, n);
+    }
+    return true;
+}
+
+/* C0, DEL and C1: orders to a terminal. */
+static inline bool
+utf8_is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
 /* True if XML can carry a character that utf8_read has read (XML 1.0, 2.2). */
 static inline bool
 utf8_is_xml(uint32_t c)
@@ -52,15 +74,7 @@ utf8_is_xml(uint32_t c)
 static inline bool
 utf8_is_xml_text(struct slice text)
 {
-    while (text.size > 0) {
-        uint32_t c;
-        size_t n = utf8_read(text.data, text.size, &c);
-
-        if (n == 0 || !utf8_is_xml(c))
-            return false;
-        slice_skip(&text, n);
-    }
-    return true;
+    return utf8_is_text(text, utf8_is_xml);
 }
 
 #define UTF8_SIZE_MAX 4

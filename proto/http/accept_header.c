@@ -51,8 +51,7 @@ closeness_of(struct slice range, const char *offer)
 
     if (slice_is(range, "*/*") || slice_is(range, "*")) /* Java sends both */
         return 1;
-    if (range.size == strlen(offer) &&
-        !strncasecmp(range.data, offer, range.size))
+    if (slice_is_word(range, offer))
         return 3;
     if (range.size == type + 1 && range.data[type] == '*' &&
         !strncasecmp(range.data, offer, type))

@@ -1,7 +1,5 @@
 #include "proto/http/multipart.h"
 
-#include <ctype.h>
-
 #include "proto/token.h"
 
 /*
@@ -113,7 +111,6 @@ multipart_read_type(struct slice content_type, struct multipart_type *type,
     char boundary[MULTIPART_PARAMETER_MAX + 1] = "";
     struct slice start;
     size_t size;
-    bool is_good;
 
     memset(type, 0, sizeof(*type));
     if (!slice_is_word(media_type, "multipart/related"))
@@ -133,11 +130,10 @@ multipart_read_type(struct slice content_type, struct multipart_type *type,
                        "Content-Type: multipart/related needs a boundary");
     /* bchars of RFC 2046, a space not at the end. */
     size = strlen(boundary);
-    is_good = size <= MULTIPART_BOUNDARY_MAX && boundary[size - 1] != ' ';
-    for (size_t i = 0; i < size; i++)
-        is_good = is_good && (isalnum((unsigned char)boundary[i]) ||
-                              strchr("'()+_,-./:=? ", boundary[i]));
-    if (!is_good)
+    if (size > MULTIPART_BOUNDARY_MAX || boundary[size - 1] == ' ' ||
+        boundary[strspn(boundary, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "abcdefghijklmnopqrstuvwxyz"
+                                  "0123456789'()+_,-./:=? ")])
         return problem(why, STATUS_MALFORMED,
                        "Content-Type: boundary: not 1 to %d letters, digits, "
                        "spaces within and '()+_,-./:=?: \"%s\"",

@@ -110,13 +110,10 @@ take_authority(struct reading *r, struct slice *target)
 {
     struct slice rest = *target;
 
-    if (slice_starts_word(rest, "http://"))
-        rest = slice_from(rest, 7);
-    else if (slice_starts_word(rest, "https://"))
-        rest = slice_from(rest, 8);
-    else
+    r->head->is_https = slice_starts_word(rest, "https://");
+    if (!r->head->is_https && !slice_starts_word(rest, "http://"))
         return false;
-    r->head->is_https = rest.data == target->data + 8;
+    slice_skip(&rest, r->head->is_https ? 8 : 7);
     r->authority = slice_take_until(&rest, "/?");
     *target = rest;
     return r->authority.size > 0;
@@ -176,9 +173,8 @@ static enum status
 read_request_line(struct reading *r, struct slice line)
 {
     struct slice target, version;
-    enum status rc;
+    enum status rc = read_method(r, line);
 
-    rc = read_method(r, line);
     if (rc)
         return rc;
     version = slice_from(line, r->head->method.size + 1);

@@ -88,15 +88,9 @@ response_head_read(struct response_head *h, struct slice bytes,
 bool
 response_head_next(struct slice *fields, struct head_field *field)
 {
-    const char *end =
-        fields->size > 0 ? memchr(fields->data, '\r', fields->size) : NULL;
-    struct slice line;
+    struct slice line = slice_take(fields, '\r');
 
-    if (!end)
-        return false;
-    line = slice_between(fields->data, end);
-    slice_skip(fields, line.size + HEAD_CRLF_SIZE);
-    return !head_field_read(field, line, NULL);
+    return slice_take_char(fields, '\n') && !head_field_read(field, line, NULL);
 }
 
 const char *

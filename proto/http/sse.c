@@ -79,25 +79,20 @@ begin_value(struct sse *s)
 static enum status
 take_part(struct sse *s, struct slice part, struct problem *why)
 {
-    const char *colon;
-    struct slice name;
+    struct slice rest = part, name;
 
     if (part.size == 0)
         return STATUS_OK;
     switch (s->state) {
     case STATE_FIELD:
-        colon = memchr(part.data, ':', part.size);
-        name = (struct slice){part.data,
-                              colon ? (size_t)(colon - part.data) : part.size};
+        name = slice_take(&rest, ':');
         if (!value_add(&s->field, name)) { /* no name that is known */
             s->field.size = 0;
             s->state = STATE_REST;
-        } else if (colon) {
+        } else if (name.size < part.size) {
             begin_value(s);
         }
-        if (!colon)
-            return STATUS_OK;
-        return take_part(s, slice_from(part, name.size + 1), why);
+        return take_part(s, rest, why);
     case STATE_BLANK:
         s->state = STATE_VALUE;
         slice_take_char(&part, ' ');

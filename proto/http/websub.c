@@ -293,10 +293,7 @@ websub_check_url(struct slice url, const char *what, struct problem *why)
                            url.data[i], (unsigned)url.data[i],
                            problem_quote(url).text);
 
-    parts.rest = url;
-    parts.host = slice_take(&parts.rest, ':');
-    if (!slice_is_word(parts.host, "http") &&
-        !slice_is_word(parts.host, "https"))
+    if (!slice_starts_word(url, "http:") && !slice_starts_word(url, "https:"))
         return problem(why, STATUS_MALFORMED,
                        "%s: neither http nor https: \"%s\"", what,
                        problem_quote(url).text);
@@ -447,10 +444,10 @@ websub_host(struct buf *to, struct slice url)
 bool
 websub_is_loopback(struct slice url)
 {
-    struct buf host;
+    /* As an address it may be longer. */
+    struct buf host = {.max = WEBSUB_URL_MAX + 64};
     bool is;
 
-    buf_init(&host, WEBSUB_URL_MAX + 64); /* as an address it may be longer */
     websub_host(&host, url);
     is = !host.failed && address_is_loopback_host(buf_slice(&host));
     buf_fini(&host);

@@ -47,11 +47,10 @@ list_name(const char *where)
 bool
 list_name_is_numbered(struct slice name)
 {
-    size_t n = 0;
+    struct slice number = slice_take(&name, '.');
 
-    while (n < name.size && name.data[n] >= '0' && name.data[n] <= '9')
-        n++;
-    return n >= 12 && slice_is(slice_from(name, n), ".xml");
+    return number.size >= 12 && slice_is_of(number, "0123456789") &&
+           slice_is(name, "xml");
 }
 
 struct list_proof *

@@ -298,8 +298,8 @@ is_sendable(struct slice url)
 {
     struct slice host = url;
 
-    if (url.size < 8 || (strncasecmp(url.data, "http://", 7) &&
-                         strncasecmp(url.data, "https://", 8)))
+    if (!slice_starts_word(url, "http://") &&
+        !slice_starts_word(url, "https://"))
         return false;
     slice_take(&host, '/');
     slice_take(&host, '/');

@@ -175,22 +175,19 @@ convert(struct text_encoding *e, struct slice bytes, struct problem *why)
 static struct slice
 declared_encoding(struct slice declaration)
 {
-    const char *at = memmem(declaration.data, declaration.size, "encoding", 8);
-    struct slice rest, value = {NULL, 0};
+    struct slice none = {NULL, 0};
     char quote;
 
-    if (!at)
-        return value;
-    rest = slice_without_spaces(
-        slice_between(at + 8, declaration.data + declaration.size));
-    if (!slice_take_char(&rest, '='))
-        return value;
-    rest = slice_without_spaces(rest);
-    if (rest.size == 0 || (rest.data[0] != '"' && rest.data[0] != '\''))
-        return value;
-    quote = rest.data[0];
-    slice_skip(&rest, 1);
-    return slice_without_spaces(slice_take(&rest, quote));
+    if (!slice_skip_past(&declaration, "encoding"))
+        return none;
+    declaration = slice_without_spaces(declaration);
+    if (!slice_take_char(&declaration, '='))
+        return none;
+    declaration = slice_without_spaces(declaration);
+    quote = slice_starts(declaration, "'") ? '\'' : '"';
+    if (!slice_take_char(&declaration, quote))
+        return none;
+    return slice_without_spaces(slice_take(&declaration, quote));
 }
 
 /* Finds how iconv reads the declared encoding; NULL: nobody here does. */

@@ -108,10 +108,8 @@ read_attribute(struct reading *r, struct link *link, uint64_t *seen)
     if (token)
         return token;
     r->at++;
-    if (name.size > 3 && !memcmp(name.data, "td:", 3)) {
-        slice_skip(&name, 3);
+    if (slice_skip_start(&name, "td:"))
         return set_tidings(r, link, seen, name, value);
-    }
     member = entry_member_of(name);
     if (!(MEMBER_BIT(member) &
           (link ? ENTRY_LINK_MEMBERS : ENTRY_CHANGE_MEMBERS)))

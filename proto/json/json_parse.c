@@ -337,8 +337,7 @@ read_string(struct json_parse *json, const char *begin, const char *end)
 static inline bool
 is_of_word(char c)
 {
-    return ascii_is_digit(c) || (c >= 'a' && c <= 'z') || c == '.' ||
-           c == '-' || c == '+' || (c >= 'A' && c <= 'Z');
+    return ascii_is_alnum(c) || c == '.' || c == '-' || c == '+';
 }
 
 static bool

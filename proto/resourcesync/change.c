@@ -56,13 +56,11 @@ check_namespace(const struct attribute *a, struct problem *why)
     char ns[CHANGE_NS_MAX + 1];
     enum status rc;
 
-    if (a->ns.size > CHANGE_NS_MAX)
+    if (!slice_copy(ns, sizeof(ns), a->ns))
         return problem(why, STATUS_INVALID,
                        "attribute \"%s\": its namespace has more than %d "
                        "bytes",
                        problem_quote(a->name).text, CHANGE_NS_MAX);
-    memcpy(ns, a->ns.data, a->ns.size);
-    ns[a->ns.size] = '\0';
     rc = xml_check_namespace(ns);
     if (rc == STATUS_MEMORY)
         return problem_memory(why);

@@ -17,20 +17,18 @@ is_change(struct slice text)
     return !change_kind_of(text, &kind);
 }
 
+static bool
+is_visible(uint32_t c)
+{
+    return c != ' ' && !utf8_is_control(c);
+}
+
 /* Could it stand in a loc or a tag: valid UTF-8 without white space and control
  * characters? */
 static bool
 is_word(struct slice text)
 {
-    for (size_t i = 0; i < text.size;) {
-        uint32_t c;
-        size_t size = utf8_read(text.data + i, text.size - i, &c);
-
-        if (size == 0 || c <= ' ' || (c >= 0x7f && c < 0xa0))
-            return false;
-        i += size;
-    }
-    return text.size > 0;
+    return text.size > 0 && utf8_is_text(text, is_visible);
 }
 
 static bool
@@ -204,13 +202,12 @@ add_text(struct filter *f, const char *name, struct slice value)
 enum status
 filter_seal(struct filter *f, struct problem *why)
 {
-    struct buf escaped;
+    struct buf escaped = {.max = sizeof(f->escaped)};
 
     /* All three kinds of change are no filter. */
     if (f->n[FILTER_CHANGE] == 3)
         f->n[FILTER_CHANGE] = 0;
     f->text_size = 0;
-    buf_init(&escaped, sizeof(f->escaped));
     for (size_t kind = 0; kind < FILTER_NAMES; kind++) {
         struct filter_value *values = f->values[kind];
         struct filter_value kept[FILTER_VALUES_MAX];

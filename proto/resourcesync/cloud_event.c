@@ -1,16 +1,12 @@
 #include "proto/resourcesync/cloud_event.h"
 
-#include "proto/ascii.h"
 #include "proto/resourcesync/json.h"
 
 bool
 cloud_event_is_name(struct slice name)
 {
-    for (size_t i = 0; i < name.size; i++)
-        if (!ascii_is_digit(name.data[i]) &&
-            (name.data[i] < 'a' || name.data[i] > 'z'))
-            return false;
-    return name.size > 0;
+    return name.size > 0 &&
+           slice_is_of(name, "abcdefghijklmnopqrstuvwxyz0123456789");
 }
 
 /* Finds what the event had that the change came as; empty: nothing. */

@@ -5,15 +5,7 @@
 bool
 epoch_is_valid(struct slice text)
 {
-    if (text.size != EPOCH_SIZE)
-        return false;
-    for (size_t i = 0; i < EPOCH_SIZE; i++) {
-        char c = text.data[i];
-
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            return false;
-    }
-    return true;
+    return text.size == EPOCH_SIZE && slice_is_of(text, "0123456789abcdef");
 }
 
 enum status

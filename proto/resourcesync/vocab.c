@@ -120,24 +120,15 @@ is_changefreq(struct slice text)
 bool
 is_priority(struct slice text)
 {
-    size_t i = 2;
+    bool is_one = slice_take_char(&text, '1');
 
-    /* A bound: nobody needs more decimals. */
-    if (text.size == 0 || text.size > 16)
+    if (!is_one && !slice_take_char(&text, '0'))
         return false;
-    if (text.data[0] != '0' && text.data[0] != '1')
-        return false;
-    if (text.size == 1)
+    if (text.size == 0)
         return true;
-    if (text.size == 2 || text.data[1] != '.')
-        return false;
-    for (; i < text.size; i++) {
-        char most = text.data[0] == '1' ? '0' : '9';
-
-        if (text.data[i] < '0' || text.data[i] > most)
-            return false;
-    }
-    return true;
+    /* A bound: nobody needs more decimals. */
+    return slice_take_char(&text, '.') && text.size > 0 && text.size < 15 &&
+           slice_is_of(text, is_one ? "0" : "0123456789");
 }
 
 bool
@@ -163,19 +154,9 @@ is_media_type(struct slice text)
 bool
 is_relation(struct slice text)
 {
-    size_t i = 0;
-
-    while (i < text.size) {
-        char c = text.data[i];
-
-        if (!((c >= 'a' && c <= 'z') ||
-              (i > 0 && ((c >= '0' && c <= '9') || c == '.' || c == '-'))))
-            break;
-        i++;
-    }
-    if (text.size > 0 && i == text.size)
-        return true;
-    return uri_check(text, "rel", NULL) == STATUS_OK;
+    return (text.size > 0 && text.data[0] >= 'a' &&
+            slice_is_of(text, "abcdefghijklmnopqrstuvwxyz0123456789.-")) ||
+           !uri_check(text, "rel", NULL);
 }
 
 /* Productions [4] and [4a] of XML 1.0, fifth edition, without the colon. */
