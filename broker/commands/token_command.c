@@ -7,6 +7,7 @@
  * broker, by HTTP over its control socket, which only the broker's user may
  * open.
  */
+#include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -144,19 +145,14 @@ struct asked {
 static void
 say_detail(struct slice json, unsigned http, struct problem *why)
 {
-    struct slice text = json;
+    json_t *answer = json_loadb(json.data, json.size, 0, NULL);
+    const char *detail = json_string_value(json_object_get(answer, "detail"));
 
-    if (!slice_skip_past(&text, "\"detail\":\""))
-        text.size = 0;
-    for (size_t i = 0; i < text.size; i++)
-        if (text.data[i] == '"' && text.data[i - 1] != '\\')
-            text.size = i;
-    problem_set(why, "%.*s", SLICE_ARG(text));
-    for (char *c = why->text; *c; c++)
-        if (*c == '\\')
-            memmove(c, c + 1, strlen(c));
-    if (!text.size)
+    if (detail)
+        problem_set(why, "%s", detail);
+    else
         problem_set(why, "the broker answered %u", http);
+    json_decref(answer);
 }
 
 static enum status
@@ -218,10 +214,9 @@ ask_broker(const char *data, const struct asked *a, struct problem *why)
     enum status rc;
 
     /* A name that no token can have would change the path of the request. */
-    for (size_t i = 0; i < name.size; i++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789._-", name.data[i]))
-            return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
-                           problem_quote(name).text);
+    if (!slice_is_of(name, "abcdefghijklmnopqrstuvwxyz0123456789._-"))
+        return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
+                       problem_quote(name).text);
     snprintf(path, sizeof(path), "%s/" CONTROL_SOCKET, data);
     rc = socket_path_open(&socket, path, why);
     if (rc)
@@ -440,14 +435,12 @@ finish(const struct arguments *given, const struct token_command *command,
 {
     const struct values *values = given->values;
     struct problem why = {""};
-    struct buf answer;
+    struct buf answer = {.max = TOKENS_JSON_MAX};
     struct asked a = {
         .command = command, .opens_again = !command, .answer = &answer};
-    enum status rc;
     size_t n = 0;
+    enum status rc = ask(values->data, &a, &why);
 
-    buf_init(&answer, TOKENS_JSON_MAX);
-    rc = ask(values->data, &a, &why);
     if (!rc && answer.failed)
         rc = problem_memory(&why);
     if (!rc && print && values->is_json)
@@ -470,7 +463,7 @@ run_add(const struct arguments *given)
     struct token_terms terms = {.ends_us = INT64_MAX};
     struct token_command command = {.act = TOKEN_ADD};
     struct problem why = {""};
-    struct buf json;
+    struct buf json = {.max = TOKEN_JSON_MAX};
     enum status rc = STATUS_OK;
     enum exit_code result;
 
@@ -492,7 +485,6 @@ run_add(const struct arguments *given)
     memcpy(terms.certificate, values->certificate, sizeof(terms.certificate));
     if (values->span_us)
         terms.ends_us = clock_now_us() + values->span_us;
-    buf_init(&json, TOKEN_JSON_MAX);
     token_json_write(&json, &terms);
     command.json = buf_slice(&json);
     result = finish(given, &command, print_new);
@@ -571,21 +563,20 @@ run_check(const struct arguments *given)
     struct rights rights = {.observe = false};
     struct problem why = {""};
     char text[JWT_BYTES_MAX + 2];
-    struct buf answer;
+    struct buf answer = {.max = TOKEN_JSON_MAX};
     struct asked a = {.answer = &answer,
                       .provider = {values->jwt_keys, values->jwt_issuer,
                                    values->jwt_audience},
                       .public_url = values->public_url};
     enum right right = rights_named(given->operands[2]);
-    enum status rc;
     bool may = false;
+    enum status rc =
+        right ? read_token(given->operands[0], text, sizeof(text), &why)
+              : problem(&why, STATUS_INVALID,
+                        "\"%s\" is no right: publish, subscribe, manage, "
+                        "observe, admin are",
+                        problem_quote(slice_of(given->operands[2])).text);
 
-    buf_init(&answer, TOKEN_JSON_MAX);
-    rc = right ? read_token(given->operands[0], text, sizeof(text), &why)
-               : problem(&why, STATUS_INVALID,
-                         "\"%s\" is no right: publish, subscribe, manage, "
-                         "observe, admin are",
-                         problem_quote(slice_of(given->operands[2])).text);
     if (!rc) {
         a.bearer = slice_of(text);
         rc = ask(values->data, &a, &why);
