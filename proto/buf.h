@@ -12,7 +12,7 @@ struct buf {
     char *data; /* NULL until something was added; not terminated */
     size_t size;
     size_t capacity;
-    size_t max;
+    size_t max; /* {.max = MAX} is an empty one, as after buf_init */
     bool failed;
     bool is_starved; /* it failed for want of memory, not over the maximum */
 };

@@ -73,11 +73,9 @@ static enum status
 get_file(struct download *d, const char *path, const char *file,
          struct problem *why)
 {
-    struct buf text;
-    enum status rc;
+    struct buf text = {.max = DOCUMENT_MAX};
+    enum status rc = get_document(d, path, &text, why);
 
-    buf_init(&text, DOCUMENT_MAX);
-    rc = get_document(d, path, &text, why);
     if (!rc) {
         FILE *to = fopen(file, "wxe");
         bool is_written =
@@ -153,7 +151,7 @@ get_set(struct download *d, const char *name, struct problem *why)
 {
     char path[SET_NAME_MAX + 64], file[4400];
     struct published_list list = {.info = {.after = 0}};
-    struct buf text;
+    struct buf text = {.max = PUBLISHED_MAX};
     enum status rc;
 
     d->n_sets++;
@@ -187,7 +185,6 @@ get_set(struct download *d, const char *name, struct problem *why)
     d->set = name;
     d->n_parts = 0;
     snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
-    buf_init(&text, PUBLISHED_MAX);
     rc = access(file, F_OK) ? STATUS_OK
                             : published_read(file, PUBLISHED_MAX, &text, why);
     if (!rc && is_index(&text))
@@ -224,12 +221,11 @@ take_loc(struct download *d, struct slice loc, struct problem *why)
     const char *part = slice_copy(text, sizeof(text), loc)
                            ? strstr(text, DESCRIPTION "/")
                            : NULL;
-    struct buf document;
+    struct buf document = {.max = DOCUMENT_MAX};
     enum status rc;
 
     if (!part)
         return take_set(d, loc, why);
-    buf_init(&document, DOCUMENT_MAX);
     rc = get_document(d, part, &document, why);
     if (!rc && is_index(&document))
         rc = problem(why, STATUS_REFUSED, "%s%s is an index of indexes",
@@ -265,7 +261,7 @@ archive_download(const char *url, const char *token_file, const char *dir,
 {
     struct download d = {.dir = dir, .headers = {"Accept-Encoding: gzip"}};
     char *set, *authorization = NULL;
-    struct buf document;
+    struct buf document = {.max = DOCUMENT_MAX};
     enum status rc;
 
     if (!slice_copy(d.base, sizeof(d.base), slice_of(url)))
@@ -285,7 +281,6 @@ archive_download(const char *url, const char *token_file, const char *dir,
     if (!rc)
         rc = blocking_open(&d.calls, &(struct blocking_options){.user = NULL},
                            why);
-    buf_init(&document, DOCUMENT_MAX);
     if (!rc && set)
         rc = get_set(&d, set, why);
     else if (!rc)

@@ -200,11 +200,10 @@ struct entries {
     uint64_t list_bytes; /* before it */
 };
 
-static void
-begin_entries(struct entries *e, const struct published_list *list,
-              struct slice fragments)
+static struct entries
+entries_of(const struct published_list *list, struct slice fragments)
 {
-    *e = (struct entries){
+    return (struct entries){
         .list = list,
         .rest = fragments,
         .after = list->info.after,
@@ -288,7 +287,8 @@ write_closed(struct archive *a, const struct found *f,
              const struct published_text *text, uint32_t id,
              uint64_t *file_bytes, struct problem *why)
 {
-    struct list_file file = {.dir_fd = -1, .info = f->list.info};
+    struct list_file file = {
+        .dir_fd = -1, .info = f->list.info, .marks.max = LIST_FILE_MARKS_MAX};
     struct act act = {
         .kind = ACT_LIST_END,
         .set_id = id,
@@ -297,14 +297,12 @@ write_closed(struct archive *a, const struct found *f,
                      .header = text->header,
                      .commit_after = f->list.info.last - 1},
     };
-    struct entries entries;
+    struct entries entries = entries_of(&f->list, text->fragments);
     char path[PATH_MAX];
     enum status rc = commit_act(a, &act, why);
 
     snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, a->restore->data,
              f->list.set);
-    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
-    begin_entries(&entries, &f->list, text->fragments);
     if (!rc)
         rc = file_make_dirs(path, why);
     if (!rc)
@@ -423,7 +421,7 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
                                  why);
         if (!rc && is_open(&lists[i])) {
             act.name = lists[i].list.set;
-            begin_entries(&entries, &lists[i].list, text.fragments);
+            entries = entries_of(&lists[i].list, text.fragments);
             while (!rc &&
                    !(rc = next_batch(&entries, entries.after, &batch, why)) &&
                    batch) {

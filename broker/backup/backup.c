@@ -15,6 +15,8 @@
 #include "broker/state/content_files.h"
 #include "broker/store/segments.h"
 #include "broker/store/store_files.h"
+#include "proto/ascii.h"
+#include "proto/number.h"
 
 #define LOG_FILE "tidings.db"
 
@@ -48,10 +50,9 @@ name_copy(const struct backup *b, unsigned folder, const char *path,
 static unsigned
 read_folder(const char *name)
 {
-    char *end;
-    unsigned long number = strtoul(name, &end, 10);
+    uint64_t number;
 
-    return *name >= '0' && *name <= '9' && !*end && number < UINT_MAX
+    return number_read(slice_of(name), &number) && number < UINT_MAX
                ? (unsigned)number
                : 0;
 }
@@ -92,10 +93,8 @@ prune(struct backup *b, struct map *map)
 static bool
 is_odd(const char *path)
 {
-    for (const char *c = path; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '\\')
-            return true;
-    return strlen(path) > MANIFEST_PATH_MAX;
+    return !ascii_is_line(path) || strchr(path, '\\') ||
+           strlen(path) > MANIFEST_PATH_MAX;
 }
 
 static enum status
@@ -326,14 +325,14 @@ static enum status
 check_content(const struct digest *digest, void *user, struct problem *why)
 {
     const struct contents_of *c = user;
-    char path[MANIFEST_PATH_MAX], from[PATH_MAX], text[128];
+    char path[MANIFEST_PATH_MAX], from[PATH_MAX];
 
     name_content(c->set, digest, path);
     name_source(c->b, path, from);
     if (manifest_find(&c->b->here, path) || !access(from, F_OK) ||
         vault_size(AT_FDCWD, from) > 0)
         return STATUS_OK;
-    return miss(c->b, path, strerror_r(errno, text, sizeof(text)), why);
+    return miss(c->b, path, strerror(errno), why);
 }
 
 /* Takes a file, or its stub, which is as good as a copy. */
@@ -422,13 +421,8 @@ on_generation(const char *name, enum generation_kind kind, uint64_t number,
     snprintf(path, sizeof(path), "sets/%s/%s/%012" PRIu64, name,
              links_kinds[kind].folder, number);
     name_source(b, path, from);
-    if (access(from, F_OK)) {
-        char text[128];
-
-        return is_served
-                   ? miss(b, path, strerror_r(errno, text, sizeof(text)), why)
-                   : STATUS_OK;
-    }
+    if (access(from, F_OK))
+        return is_served ? miss(b, path, strerror(errno), why) : STATUS_OK;
     b->job->n_builds++;
     return each_name(b, path, take_part, why);
 }

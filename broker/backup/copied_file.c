@@ -34,10 +34,7 @@ copied_file_make_dirs(const char *base, const char *path, struct problem *why)
 static enum status
 fail_reading(struct problem *why)
 {
-    char text[128];
-
-    return problem(why, STATUS_GONE, "%s",
-                   strerror_r(errno, text, sizeof(text)));
+    return problem(why, STATUS_GONE, "%s", strerror(errno));
 }
 
 /* Reads all bytes of `from`, and writes them to `to` unless that is -1. Sets

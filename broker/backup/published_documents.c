@@ -176,11 +176,9 @@ published_list_look(const char *path, struct published_list *list,
     struct problem reason = {.text = "it ends too soon"};
     const struct list_head *head = NULL;
     struct slice name = list_name(path);
-    struct buf text;
-    enum status rc;
+    struct buf text = {.max = HEADER_MAX + FRAGMENT_MAX};
+    enum status rc = published_read(path, text.max, &text, why);
 
-    buf_init(&text, HEADER_MAX + FRAGMENT_MAX);
-    rc = published_read(path, text.max, &text, why);
     if (!rc &&
         list_proof_feed(proof, buf_slice(&text), &reason) == STATUS_MEMORY)
         rc = problem_memory(why);
@@ -263,13 +261,10 @@ enum status
 published_resources_look(const char *path, struct published_resources *list,
                          bool *is_list, struct problem *why)
 {
-    struct slice header;
-    struct buf text;
-    enum status rc;
+    struct buf text = {.max = HEADER_MAX};
+    enum status rc = published_read(path, HEADER_MAX, &text, why);
+    struct slice header = header_of(buf_slice(&text));
 
-    buf_init(&text, HEADER_MAX);
-    rc = published_read(path, HEADER_MAX, &text, why);
-    header = header_of(buf_slice(&text));
     *is_list = !rc && header.size > 0 && read_header(header, list);
     buf_fini(&text);
     return rc;
@@ -290,11 +285,10 @@ enum status
 published_resources_count(const char *path, uint64_t *n, struct problem *why)
 {
     struct slice rest = {NULL, 0};
-    struct buf text;
+    struct buf text = {.max = PUBLISHED_MAX};
     enum status rc;
 
     *n = 0;
-    buf_init(&text, PUBLISHED_MAX);
     rc = cut_document(path, DOCUMENT_SITEMAPINDEX, &text, &rest, why);
     while (!rc && rest.size > 0)
         *n += slice_starts(next_line(&rest), "<sitemap>");
@@ -309,11 +303,9 @@ published_resources_fill(const char *path,
 {
     struct problem reason = {""};
     struct slice rest = {NULL, 0};
-    struct buf text;
-    enum status rc;
+    struct buf text = {.max = PUBLISHED_MAX};
+    enum status rc = cut_document(path, DOCUMENT_URLSET, &text, &rest, why);
 
-    buf_init(&text, PUBLISHED_MAX);
-    rc = cut_document(path, DOCUMENT_URLSET, &text, &rest, why);
     while (!rc && rest.size > 0) {
         struct slice entry = next_line(&rest);
         struct slice md = find_element(entry, "<rs:md");

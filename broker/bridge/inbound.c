@@ -151,7 +151,7 @@ reject_message(struct inbound *in, struct slice topic, struct slice set,
                                    .qos = 1,
                                    .content_type = "application/problem+json"};
     struct problem failure = {""};
-    struct buf text;
+    struct buf text = {.max = REJECTION_MAX};
     int mid;
 
     count_message(&in->rejected, METRIC_MQTT_REJECTED);
@@ -162,7 +162,6 @@ reject_message(struct inbound *in, struct slice topic, struct slice set,
          diag_text("why", why->text));
     if (in->n_rejections >= REJECTIONS_MAX)
         return;
-    buf_init(&text, REJECTION_MAX);
     json_problem_begin(&text, status, response_reason(status), why);
     add_text(&text, "topic", topic);
     add_text(&text, "set", set);

@@ -44,29 +44,27 @@ guess_type(struct slice payload)
 static void
 set_key(struct inbox_message *h, const struct mqtt_received *message)
 {
-    const size_t before = sizeof(CORRELATION) - 1;
-    char *at = h->key.text + before;
     struct slice key = message->key, bytes = message->correlation;
     struct digest digest;
+    struct buf to;
 
-    if (bytes.size > (KEY_SIZE_MAX - before) / 2) {
-        memcpy(h->key.text, CORRELATION, before);
+    buf_init_fixed(&to, h->key.text, KEY_SIZE_MAX);
+    if (bytes.size > 0)
+        BUF_ADD(&to, CORRELATION);
+    if (bytes.size > (KEY_SIZE_MAX - to.size) / 2) {
         digest_sha256(&digest, bytes);
-        digest_write(at, &digest);
-        h->key.size = before + DIGEST_TEXT_SIZE;
+        buf_add_text(&to, digest_text(&digest).text);
     } else if (bytes.size > 0) {
-        memcpy(h->key.text, CORRELATION, before);
-        hex_write(at, (const uint8_t *)bytes.data, bytes.size);
-        h->key.size = before + 2 * bytes.size;
+        buf_add_hex(&to, (const uint8_t *)bytes.data, bytes.size);
     } else if (key.size > 0 && !key_is_valid(key)) {
         h->rc = problem(&h->why, STATUS_INVALID,
                         "\"%s\" is no key: that is 1 to %d visible characters "
                         "of ASCII",
                         problem_quote(key).text, KEY_SIZE_MAX);
-    } else if (key.size > 0) {
-        memcpy(h->key.text, key.data, key.size);
-        h->key.size = key.size;
+    } else {
+        buf_add_slice(&to, key);
     }
+    h->key.size = to.size;
 }
 
 /* Gives the ingest the attributes of an event in binary mode. Passes over user

@@ -153,13 +153,12 @@ check_document(struct build_check *b, enum generation_file file, uint64_t part,
 {
     struct problem why = {""};
     struct zfile zfile;
-    struct buf plain;
+    struct buf plain = {.max = ZFILE_PLAIN_MAX};
     int fd = open_part(b, file, part);
     enum status rc;
 
     if (fd < 0)
         return;
-    buf_init(&plain, ZFILE_PLAIN_MAX);
     if (text || b->in->is_deep)
         rc = read_document(b, fd, &plain, &why);
     else
@@ -269,12 +268,11 @@ check_package(struct build_check *b, uint64_t part, struct slice line,
 static void
 check_dump(struct build_check *b)
 {
-    struct buf text, manifest;
+    struct buf text = {.max = ZFILE_PLAIN_MAX},
+               manifest = {.max = ZFILE_PLAIN_MAX};
     struct slice rest;
     uint64_t part = 0;
 
-    buf_init(&text, ZFILE_PLAIN_MAX);
-    buf_init(&manifest, ZFILE_PLAIN_MAX);
     check_document(b, GENERATION_DOCUMENT, 1, &text);
     b->reached = b->build.after;
     rest = buf_slice(&text);

@@ -305,10 +305,9 @@ read_list_file(struct list_reading *r, struct problem *why)
         .user = r,
     };
     bool are_places_right;
-    int fd;
     enum status rc;
+    int fd = openat(r->walk->in->dir, r->path, O_RDONLY | O_CLOEXEC);
 
-    fd = openat(r->walk->in->dir, r->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         rc = vault_find(r->walk->in->dir, r->path, why);
         return rc == STATUS_NOT_FOUND    ? problem(why, rc, "it is missing")
@@ -384,10 +383,9 @@ walk_batch(struct log_walk *w, const struct stored_batch *row)
 {
     struct problem why = {""};
     struct slice text = row->body;
-    struct buf room;
+    struct buf room = {.max = (size_t)2 * BATCH_BYTES_MAX};
     enum status rc = STATUS_OK;
 
-    buf_init(&room, (size_t)2 * BATCH_BYTES_MAX);
     if (row->place.number > 0) {
         char *bytes = buf_room(&room, row->size);
 
@@ -639,7 +637,7 @@ claim_builds(struct log_walk *w)
 void
 check_log(struct inspection *in, const struct inspected_set *set)
 {
-    struct state_check state = {.in = in};
+    struct state_check state = {.in = in, .entry.max = FRAGMENT_MAX};
     struct log_walk walk = {.in = in, .set = set};
     char path[INSPECTION_PATH];
     struct problem why = {""};
@@ -658,7 +656,6 @@ check_log(struct inspection *in, const struct inspected_set *set)
         return; /* the store's finding */
     }
     walk.db = &db;
-    buf_init(&state.entry, FRAGMENT_MAX);
     if (!set->is_removed) {
         open_state(&state, &walk);
         /* content.db is checked by its own part; here only its place. */

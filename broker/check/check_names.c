@@ -136,12 +136,11 @@ judge_data(struct names *n, struct entry *e)
         e->next = PLACE_NONE;
         return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
     }
-    for (size_t i = 0; e->is_dir && i < N_ELEMENTS(folders); i++) {
-        if (strcmp(e->name, folders[i].name) != 0)
-            continue;
-        e->next = folders[i].next;
-        return JUDGED_KNOWN;
-    }
+    for (size_t i = 0; e->is_dir && i < N_ELEMENTS(folders); i++)
+        if (!strcmp(e->name, folders[i].name)) {
+            e->next = folders[i].next;
+            return JUDGED_KNOWN;
+        }
     if (e->is_dir)
         return strcmp(e->name, "lost+found") ? JUDGED_ORPHAN : JUDGED_KNOWN;
     return known_if(is_known_database(e->name, PLACE_TOP) ||

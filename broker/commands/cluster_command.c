@@ -94,9 +94,7 @@ copy_close(struct copy *copy)
 static void
 copy_init(struct copy *copy)
 {
-    *copy = (struct copy){.lock = -1};
-    atomic_init(&copy->forms, 0);
-    buf_init(&copy->heads, SIZE_MAX);
+    *copy = (struct copy){.lock = -1, .heads.max = SIZE_MAX};
 }
 
 /* Reads a directory whose lock this process has. */

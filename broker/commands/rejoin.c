@@ -33,12 +33,6 @@ has(const struct rejoin *r, const char *name)
     return !faccessat(r->fd, name, F_OK, 0);
 }
 
-static enum status
-clear_new(struct rejoin *r, struct problem *why)
-{
-    return file_clear(r->fd, REJOIN_NEW, NULL, why);
-}
-
 /* Is it needed? */
 
 static enum status
@@ -153,7 +147,7 @@ replace(struct rejoin *r, struct problem *why)
         rc = move_copy(from, r->fd, why);
     file_close(&from);
     if (!rc)
-        rc = clear_new(r, why);
+        rc = file_clear(r->fd, REJOIN_NEW, NULL, why);
     if (!rc && unlinkat(r->fd, STORE_RESTORING, 0))
         rc = problem_errno(why, "cannot remove", STORE_RESTORING);
     if (!rc) {
@@ -200,7 +194,7 @@ rejoin(struct rejoin *r, struct problem *why)
 
     if (has(r, REJOIN_NEW) && has(r, STORE_RESTORING))
         return replace(r, why); /* a crash cut it off */
-    rc = clear_new(r, why);
+    rc = file_clear(r->fd, REJOIN_NEW, NULL, why);
     if (rc || !is_needed(r, &place, &reason))
         return rc;
     if (has(r, REJOIN_OLD)) {

@@ -280,14 +280,13 @@ read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
           struct problem *why)
 {
     struct log *log = user;
-    struct list_file file = {.dir_fd = -1};
+    struct list_file file = {.dir_fd = -1, .marks.max = LIST_FILE_MARKS_MAX};
     struct problem reason = {""};
     struct head head;
     enum status rc =
         log->engine->ops->read(log->engine, set->id, after, batch, &reason);
 
     if (!rc && !*batch) {
-        buf_init(&file.marks, LIST_FILE_MARKS_MAX);
         rc = log->engine->ops->list_of(log->engine, set->id, after + 1,
                                        &file.info, &file.marks, &reason);
         if (!rc)
@@ -404,11 +403,11 @@ enum status
 log_seek(struct log *log, struct log_set *set, const struct list_info *info,
          uint64_t offset, struct list_place *place, struct problem *why)
 {
-    struct list_file file = {.info = {.after = UINT64_MAX}};
+    struct list_file file = {.info.after = UINT64_MAX,
+                             .marks.max = LIST_FILE_MARKS_MAX};
     enum status rc = STATUS_OK;
 
     *place = (struct list_place){info->after, 0};
-    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
     if (info->last > info->after)
         rc = log->engine->ops->list_of(log->engine, set->id, info->last,
                                        &file.info, &file.marks, NULL);
@@ -476,15 +475,13 @@ enum status
 log_file_list(struct log *log, bool *is_done, struct problem *why)
 {
     struct filing filing = {.log = log};
-    struct list_file file = {.dir_fd = -1};
-    struct buf header;
+    struct list_file file = {.dir_fd = -1, .marks.max = LIST_FILE_MARKS_MAX};
+    struct buf header = {.max = DOCUMENT_FRAME_MAX};
     uint32_t id;
     int64_t seen = unfiled_bytes_bytes(&log->unfiled);
     enum status rc;
 
     *is_done = false;
-    buf_init(&header, DOCUMENT_FRAME_MAX);
-    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
     rc = log->engine->ops->unfiled(log->engine, &id, &file.info, &header, why);
     if (rc == STATUS_NOT_FOUND) {
         *is_done = true;
@@ -637,12 +634,8 @@ has_set(struct log *log, const char *name)
     bool has = false;
 
     pthread_mutex_lock(&log->mutex);
-    list_walk (set, &log->sets, node) {
-        if (!strcmp(set->name, name) && log_head(set, &head)) {
-            has = true;
-            break;
-        }
-    }
+    list_walk (set, &log->sets, node)
+        has |= !strcmp(set->name, name) && log_head(set, &head);
     pthread_mutex_unlock(&log->mutex);
     return has;
 }
@@ -756,18 +749,15 @@ log_generations(struct log *log, struct log_set *set,
                 struct generation_page *page, struct problem *why)
 {
     return log->engine->ops->generations(
-        log->engine,
-        atomic_load_explicit(&set->public_id, memory_order_relaxed), page, why);
+        log->engine, (uint32_t)log_set_number(set), page, why);
 }
 
 enum status
 log_fact(struct log *log, struct log_set *set, struct content_fact *fact,
          struct buf *bytes, struct problem *why)
 {
-    return log->engine->ops->fact(
-        log->engine,
-        atomic_load_explicit(&set->public_id, memory_order_relaxed), fact,
-        bytes, why);
+    return log->engine->ops->fact(log->engine, (uint32_t)log_set_number(set),
+                                  fact, bytes, why);
 }
 
 enum status

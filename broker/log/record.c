@@ -333,7 +333,7 @@ record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
     uint64_t version = VERSION_PLAIN, n = 0, plain;
     int64_t at_us = commit->at_us;
     struct libdeflate_compressor *z;
-    struct buf all;
+    struct buf all = {.max = SIZE_MAX};
     size_t room, deflated = 0;
     char *at;
 
@@ -364,7 +364,6 @@ record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
      * and a round of a cluster takes a millisecond. */
     version = VERSION_DEFLATED;
     room = plain - plain / 8;
-    buf_init(&all, SIZE_MAX);
     c.to = &all;
     (void)code_number(&c, &version);
     (void)code_number(&c, &plain);

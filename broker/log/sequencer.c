@@ -70,12 +70,11 @@ end_list(struct sequencer *s, struct log_set *set)
         .list_end = {.commit_after = set->draft.commit_after,
                      .first_list = set->draft.first_list},
     };
-    struct buf header;
+    struct buf header = {.max = DOCUMENT_FRAME_MAX};
 
     finish_batch(set);
     act.list_end.info = head_open_list(&set->draft);
     act.list_end.info.until_us = set->draft.last_us;
-    buf_init(&header, DOCUMENT_FRAME_MAX);
     s->options->on_header(set, set->draft.epoch, &act.list_end.info, &header,
                           s->options->user);
     act.list_end.header = buf_slice(&header);

@@ -78,12 +78,11 @@ digest_entry(struct digest *entries, const struct post *post, size_t start,
     const struct fragment *f = &post->fragments[post->n_fragments];
     const char *bytes = post->bytes.data + start;
     struct slice time = {(const char *)&f->datetime_us, sizeof(f->datetime_us)};
-    struct buf plain;
+    struct buf plain = {.max = f->size};
 
     if (has_trace) {
         size_t after = f->hole + FRAGMENT_TRACEPARENT_SIZE;
 
-        buf_init(&plain, f->size);
         buf_add(&plain, bytes, f->hole);
         buf_add(&plain, bytes + after, f->size - after);
         digest_add(entries, buf_slice(&plain));
@@ -233,7 +232,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     const char *origin;
     struct change marked;
     struct problem reason = {""};
-    struct buf tags;
+    struct buf tags = {.max = change->tags.size + 1 + VIA_SIZE};
     enum status rc;
 
     in->n_entries++;
@@ -247,7 +246,6 @@ on_change(const struct change *change, void *user, struct problem *why)
     if (!origin[0] || is_via(change->tags, origin))
         return add_entry(in, change, why);
     marked = *change;
-    buf_init(&tags, change->tags.size + 1 + VIA_SIZE);
     buf_add_slice(&tags, change->tags);
     if (change->tags.size > 0)
         BUF_ADD(&tags, " ");
@@ -274,9 +272,8 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
     const struct config *config = registry->config;
     const struct format *format;
     struct ingest *in;
-    enum status rc;
+    enum status rc = name_check("set", set_name, why);
 
-    rc = name_check("set", set_name, why);
     if (rc)
         return rc;
     format = format_of(content_type);

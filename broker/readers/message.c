@@ -203,12 +203,11 @@ add_header(struct buf *to, const struct message_wish *wish,
     const struct slice filter = wish->filter
                                     ? filter_text(&wish->filter->filter)
                                     : (struct slice){NULL, 0};
-    struct buf self, next;
+    struct buf self = {.max = LINK_URL_MAX + 1 + FILTER_TEXT_MAX},
+               next = {.max = LINK_URL_MAX + 1 + FILTER_TEXT_MAX};
 
     /* The two links of a page of change memory (R-342, R-343); none has a
      * `prev`: pages begin where their readers say. */
-    buf_init(&self, LINK_URL_MAX + 1 + FILTER_TEXT_MAX);
-    buf_init(&next, LINK_URL_MAX + 1 + FILTER_TEXT_MAX);
     if (wish->has_next) {
         link_memory(&self, public_url, wish->set->name, c->epoch, c->after,
                     filter);

@@ -124,12 +124,10 @@ make_texts(struct selection *s, uint64_t key, bool is_bare, bool may_keep,
     const struct batch *b = s->batch;
     size_t head_size = sizeof(struct form) + (s->n + 1) * sizeof(uint32_t);
     struct form *form;
-    struct buf block, bare;
+    struct buf block = {.max = (size_t)1 << 30}, bare = {.max = FRAGMENT_MAX};
     struct entry entry;
     enum status rc = STATUS_OK;
 
-    buf_init(&bare, FRAGMENT_MAX);
-    buf_init(&block, (size_t)1 << 30);
     /* The JSON of an entry is about as long as its fragment. */
     if (!buf_room(&block, head_size + b->size / b->n_entries * s->n))
         return problem_memory(why);

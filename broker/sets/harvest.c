@@ -151,15 +151,13 @@ const struct json_shape harvest_report_shape = {
 enum status
 harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
 {
-    struct reading r = {.harvest = {.complete_as_of_us = DATETIME_NONE}};
+    struct reading r = {.harvest.complete_as_of_us = DATETIME_NONE,
+                        .text.max = HARVEST_TEXT_MAX};
     struct harvest *h;
-    enum status rc;
+    enum status rc = json_members_read(&members, text, &r, &r.named, why);
 
-    buf_init(&r.text, HARVEST_TEXT_MAX);
-    rc = json_members_read(&members, text, &r, &r.named, why);
-    for (size_t i = 0; !rc && i < N_ELEMENTS(rows);
-         i++) { /* those that are missing */
-        if (r.named & 1u << i)
+    for (size_t i = 0; !rc && i < N_ELEMENTS(rows); i++) {
+        if (r.named & 1u << i) /* else it is missing */
             continue;
         if (!rows[i].otherwise) {
             rc = problem(why, STATUS_INVALID, "%s: is missing", rows[i].name);

@@ -1062,13 +1062,12 @@ registry_page(struct registry *r, struct slice after,
               const struct principal *principal, struct set **sets,
               struct head *heads, size_t *n)
 {
-    size_t max = *n, i;
+    size_t max = *n;
     bool is_more = false;
 
     *n = 0;
     pthread_rwlock_rdlock(&r->lock);
-    i = table_place(&r->sets, after);
-    for (; i < r->sets.n && !is_more; i++) {
+    for (size_t i = table_place(&r->sets, after); i < r->sets.n; i++) {
         struct set *set = r->sets.rows[i].thing;
         struct head head;
 

@@ -301,10 +301,9 @@ merge_change(struct set_change *c, const struct settings *before,
              struct problem *why)
 {
     struct settings *merged = memory_new(1, sizeof(*merged));
-    struct buf text;
+    struct buf text = {.max = SETTINGS_BYTES_MAX};
     enum status rc;
 
-    buf_init(&text, SETTINGS_BYTES_MAX);
     settings_merge(&text, before, c->change);
     rc = settings_read(merged, c->registry->config, buf_slice(&text), false,
                        why);
@@ -322,13 +321,12 @@ check_discards(struct set_change *c, const struct head *head,
 {
     const struct discards *d = &c->discards;
     const char *separator = "this would delete ";
-    struct buf what;
+    struct buf what = {.max = sizeof(why->text)};
     enum status rc =
         count_discards(c->set, head, before, c->settings, &c->discards, why);
 
     if (rc || !discards_any(d))
         return rc;
-    buf_init(&what, sizeof(why->text));
     explain_one(&what, &separator, d->lists, "closed Change List", d->entries,
                 "entries");
     explain_one(&what, &separator, d->archived, "archived document",

@@ -169,7 +169,6 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
            struct problem *why)
 {
     struct reading *r = user;
-    bool is_true;
 
     r->row = &rows[i];
     if (r->is_change && !r->is_in_array && event == JSON_OTHER &&
@@ -193,8 +192,8 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
         if (event != JSON_OTHER ||
             (!slice_is(text, "true") && !slice_is(text, "false")))
             break;
-        is_true = slice_is(text, "true");
-        memcpy((char *)r->settings + r->row->offset, &is_true, sizeof(is_true));
+        *(bool *)((char *)r->settings + r->row->offset) =
+            slice_is(text, "true");
         return STATUS_OK;
     case ROW_UPSTREAM:
         if (event == JSON_STRING)
@@ -228,12 +227,9 @@ settings_read(struct settings *settings, const struct config *config,
               struct slice text, bool is_change, struct problem *why)
 {
     struct reading r = {.settings = settings, .is_change = is_change};
-    size_t blank = 0;
 
     settings_start(settings, config);
-    while (blank < text.size && memchr(" \t\r\n", text.data[blank], 4))
-        blank++;
-    return blank == text.size && !is_change
+    return slice_without_spaces(text).size == 0 && !is_change
                ? STATUS_OK
                : json_members_read(&members, text, &r, &settings->named, why);
 }
@@ -261,10 +257,7 @@ write_number(struct buf *to, const char *at, const struct row *row)
 static bool
 flag_of(const struct settings *settings, const struct row *row)
 {
-    bool is_true;
-
-    memcpy(&is_true, (const char *)settings + row->offset, sizeof(is_true));
-    return is_true;
+    return *(const bool *)((const char *)settings + row->offset);
 }
 
 /* True if the settings in effect include the row. */

@@ -59,11 +59,9 @@ data_read_end(const struct data_read *data, struct entry *entry,
 enum status
 data_check(struct slice text)
 {
-    struct data_read data = {.depth = 0};
-    enum status rc;
+    struct data_read data = {.text.max = ENTRY_BYTES_MAX};
+    enum status rc = json_parse_text(text, data_read_event, &data, NULL);
 
-    buf_init(&data.text, ENTRY_BYTES_MAX);
-    rc = json_parse_text(text, data_read_event, &data, NULL);
     if (rc != STATUS_MEMORY &&
         (rc || !slice_equal(text, buf_slice(&data.text))))
         rc = STATUS_INVALID;
@@ -75,12 +73,11 @@ enum status
 data_read(struct entry *entry, struct slice json, struct problem *why)
 {
     bool is_lent = entry->is_lent;
-    struct data_read data = {.depth = 0};
+    struct data_read data = {.text.max = ENTRY_BYTES_MAX};
     enum status rc;
 
     if (slice_without_spaces(json).size == 0)
         return STATUS_OK;
-    buf_init(&data.text, ENTRY_BYTES_MAX);
     rc = json_parse_text(json, data_read_event, &data, why);
     if (why)
         why->line = 0; /* of the data */

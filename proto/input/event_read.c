@@ -384,7 +384,8 @@ make_loc(struct event_read *e, struct problem *why)
     struct slice source = find_attribute(e, "source");
     struct slice base = source;
     struct slice *loc = &e->reader->entry.change.loc;
-    struct buf url;
+    /* Escapes are three times as long. */
+    struct buf url = {.max = 4 * VALUE_MAX + 1};
     enum status rc;
 
     *loc = subject;
@@ -400,7 +401,6 @@ make_loc(struct event_read *e, struct problem *why)
     *loc = source;
     if (subject.size == 0)
         return STATUS_OK;
-    buf_init(&url, 4 * VALUE_MAX + 1); /* escapes are three times as long */
     if (subject.data[0] == '/') {
         uri_resolve(&url, source, SLICE("/"));
         url.size -= url.size > 0;
@@ -509,7 +509,7 @@ static enum status
 make_entry_of_text(struct event_read *e, struct problem *why)
 {
     struct slice type = media_type(e), text = buf_slice(&e->text);
-    struct buf json;
+    struct buf json = {.max = (size_t)6 * ENTRY_BYTES_MAX + 2};
     enum status rc;
 
     if (e->has == HAS_BYTES &&
@@ -519,7 +519,6 @@ make_entry_of_text(struct event_read *e, struct problem *why)
                        "UTF-8; curl gives JSON its type by -H 'Content-Type: "
                        "application/json'",
                        problem_quote(type).text);
-    buf_init(&json, (size_t)6 * ENTRY_BYTES_MAX + 2);
     json_text(&json, text);
     rc = json.failed ? problem_memory(why)
                      : make_entry(e, buf_slice(&json), why);
@@ -588,14 +587,14 @@ set_value(struct event_read *e, enum json_event event, struct slice text,
         return problem(why, STATUS_INVALID, "data_base64: %s",
                        e->has ? "beside other data" : "must be a string");
     to = buf_room(&e->text, BASE64_ROOM(text));
-    if (e->text.is_starved)
-        return problem_memory(why);
-    size = to ? base64_decode(text, (unsigned char *)to) : -1;
-    if (size < 0 && to)
-        return problem(why, STATUS_INVALID, "data_base64: not base64");
     if (!to)
-        return problem(why, STATUS_INVALID, "data_base64: more than %d bytes",
-                       ENTRY_BYTES_MAX);
+        return e->text.is_starved ? problem_memory(why)
+                                  : problem(why, STATUS_INVALID,
+                                            "data_base64: more than %d bytes",
+                                            ENTRY_BYTES_MAX);
+    size = base64_decode(text, (unsigned char *)to);
+    if (size < 0)
+        return problem(why, STATUS_INVALID, "data_base64: not base64");
     e->text.size = (size_t)size;
     e->has = HAS_BYTES;
     return STATUS_OK;

@@ -31,9 +31,8 @@ pagelinks_of_header(struct slice header, struct slice url, pagelink_fn *on_link,
 {
     bool is_starved = false;
     struct weblink link;
-    struct buf target;
+    struct buf target = {.max = PAGELINK_URL_MAX};
 
-    buf_init(&target, PAGELINK_URL_MAX);
     while (weblink_next(&header, &link)) {
         if (link.is_of_another)
             continue;
