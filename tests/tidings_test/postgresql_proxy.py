@@ -10,7 +10,6 @@ words. Its messages, of both ways, are counted from its first, 1, as they pass.
 """
 
 import asyncio
-import contextlib
 
 from tidings_test.proxy import RESET, UP, Link, Proxy
 from tidings_test.servers import call
@@ -19,48 +18,65 @@ from tidings_test.servers import call
 TURN = b"BEGIN\0"
 PRESUMED = b"START TRANSACTION\0"
 
-PIECE = 16384  # of a large message
+PIECE = 16384  # that passes at once; of a large message, that is looked at
 
 # What became of a turn that cut_turn() waited for.
 CUT, PASSED = "cut", "passed"
 
 
 class PostgresqlLink(Link):
-    """A connection that passes whole messages."""
+    """A connection that knows where its messages begin. All that has come passes at once,
+    for an answer has hundreds of messages; but one by one while a turn may be cut."""
 
     def __init__(self, proxy, peer):
         super().__init__(proxy, peer)
         self._is_begun = False  # the first message to the server has no type
 
     async def _pass(self, way, reader, writer):
-        with contextlib.suppress(asyncio.IncompleteReadError):
-            while True:
-                message, left = await self._read(way, reader)
-                await self.wait_way(way)
-                if self.proxy.is_cut(self, way, message):
-                    return self.end(RESET)
-                while message:
-                    await self.proxy.pace(way, len(message))
-                    await self.wait_way(way)
-                    writer.write(message)
-                    await writer.drain()
-                    self.proxy.passed[way] += len(message)
-                    message = await reader.readexactly(min(left, PIECE))
-                    left -= len(message)
+        held, left = bytearray(), 0  # bytes that came; those that a message still has
+        while came := await reader.read(1 << 16):
+            held += came
+            await self.wait_way(way)
+            end = 0  # what may pass
+            while end < len(held):
+                if left == 0:
+                    left = self._size(way, held, end)
+                    if not left or self._is_needed(held, end, left):
+                        left = 0
+                        break
+                    if self.proxy.is_cut(self, way, bytes(held[end : end + min(left, PIECE)])):
+                        await self._write(way, writer, held[:end])
+                        return self.end(RESET)
+                    self._is_begun |= way == UP
+                size = min(left, len(held) - end)
+                end, left = end + size, left - size
+                if self.proxy.is_looking:
+                    await self._write(way, writer, held[:end])
+                    del held[:end]
+                    end = 0
+            await self._write(way, writer, held[:end])
+            del held[:end]
         writer.write_eof()
 
-    async def _read(self, way, reader):
-        """A message: its type, its size without that, the rest, or a piece of that; and
-        how many bytes follow."""
-        kind = b""
-        if way != UP or self._is_begun:
-            kind = await reader.readexactly(1)
-        else:
-            self._is_begun = True
-        size = await reader.readexactly(4)
-        left = int.from_bytes(size, "big") - 4
-        rest = await reader.readexactly(min(left, PIECE))
-        return kind + size + rest, left - len(rest)
+    def _size(self, way, held, at):
+        """The size of the message there; 0: more has to come first."""
+        kind = int(way != UP or self._is_begun)
+        if len(held) < at + kind + 4:
+            return 0
+        return kind + int.from_bytes(held[at + kind : at + kind + 4], "big")
+
+    def _is_needed(self, held, at, size):
+        """True if the proxy looks into messages, and more of this one has to come."""
+        return self.proxy.is_looking and len(held) - at < min(size, PIECE)
+
+    async def _write(self, way, writer, held):
+        for at in range(0, len(held), PIECE):
+            piece = held[at : at + PIECE]
+            await self.proxy.pace(way, len(piece))
+            await self.wait_way(way)
+            writer.write(piece)
+            await writer.drain()
+            self.proxy.passed[way] += len(piece)
 
 
 class PostgresqlProxy(Proxy):
@@ -86,6 +102,10 @@ class PostgresqlProxy(Proxy):
         """Forget cut_turn(). CUT; PASSED: the turn had no more messages; None: there
         was no turn."""
         return call(self._set_cut, None, None)
+
+    @property
+    def is_looking(self):
+        return self._left is not None
 
     def is_cut(self, link, way, message):
         if self._left is None:
