@@ -396,9 +396,8 @@ static void
 close_files(struct td_follower *f)
 {
     survey_close(f->survey.listing);
-    read_lists_close(f->lists.read);
+    db_close(&f->lists.read.db);
     f->survey.listing = NULL;
-    f->lists.read = NULL;
 }
 
 /* Frees the memory that messages point into. */

@@ -146,9 +146,9 @@ struct follower_gap {
 };
 
 struct follower_lists {
-    struct read_lists *read; /* NULL: not needed yet */
-    struct problem doubt;    /* to be reported when the reading is over */
-    int64_t begins_us;       /* history_plan's */
+    struct read_lists read; /* not open: not needed yet */
+    struct problem doubt;   /* to be reported when the reading is over */
+    int64_t begins_us;      /* history_plan's */
     char etag[256];
     bool has_end; /* the history ended; the follower may be paused */
     struct problem end;

@@ -68,18 +68,20 @@ poll_lists(struct td_follower *f)
                                 .report = &f->report,
                                 .silence_s = f->options.silence_s};
     struct problem why = {.text = ""};
+    struct read_lists *read = &f->lists.read;
     char *path = NULL;
+    enum status rc;
 
-    if (!f->lists.read && f->place.has_moment) { /* opens their notes */
+    if (!read->db.handle && f->place.has_moment) { /* opens their notes */
         if (f->options.listing &&
             asprintf(&path, "%s-read", f->options.listing) < 0)
             return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-        f->lists.read = read_lists_open(path, f->options.url, &why);
+        rc = read_lists_open(read, path, f->options.url, &why);
         free(path);
-        if (!f->lists.read)
+        if (rc)
             return follower_end(f, &why);
     }
-    plan.lists = f->lists.read;
+    plan.lists = read->db.handle ? read : NULL;
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
         f->lists.etag[0] = '\0';
     else /* not for a gap: a new connection may help instead */
@@ -168,7 +170,7 @@ continue_polling(struct td_follower *f)
     if (doubt.rc && !follower_doubt(f, doubt.text))
         return false;
     /* The caller has all entries of the lists. */
-    if (f->lists.read && read_lists_commit(f->lists.read, &why))
+    if (f->lists.read.db.handle && read_lists_commit(&f->lists.read, &why))
         return follower_end(f, &why);
     if (f->lists.is_closed) /* the source names the next list */
         f->search.is_sought = false;

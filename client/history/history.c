@@ -130,7 +130,7 @@ history_start(struct td_client *client, const struct history_plan *plan,
     h->list.head.from_us = h->list.head.until_us = DATETIME_NONE;
     h->scratch = SCRATCH_NONE;
     timer_init(&h->timer, client->loop, on_timer, h);
-    if (plan->lists && read_lists_drop(plan->lists)) {
+    if (plan->lists && db_exec(&plan->lists->db, "DELETE FROM note", NULL)) {
         history_free(h);
         return NULL;
     }

@@ -2,8 +2,6 @@
 
 #include <endian.h>
 
-#include "base/db.h"
-
 /* The numbers are hashes, the marks those of one list, as they are in
  * memory. */
 static const char *const steps[] = {
@@ -44,38 +42,18 @@ static const struct db_kind kind = {
     .opening = scratch,
 };
 
-struct read_lists {
-    struct db db;
-};
-
-struct read_lists *
-read_lists_open(const char *path, const char *source, struct problem *why)
+enum status
+read_lists_open(struct read_lists *lists, const char *path, const char *source,
+                struct problem *why)
 {
-    struct read_lists *lists = calloc(1, sizeof(*lists));
-    enum status rc;
+    enum status rc =
+        db_open_kind(&lists->db, &kind, path ? path : ":memory:", why);
 
-    if (!lists) {
-        (void)problem_memory(why);
-        return NULL;
-    }
-    rc = db_open_kind(&lists->db, &kind, path ? path : ":memory:", why);
-    if (!rc)
-        rc = DB_DO(&lists->db, NULL, why,
-                   "INSERT INTO source SELECT ?1"
-                   " WHERE NOT EXISTS (SELECT 1 FROM source WHERE url = ?1)",
-                   source);
-    if (!rc)
-        return lists;
-    read_lists_close(lists);
-    return NULL;
-}
-
-void
-read_lists_close(struct read_lists *lists)
-{
-    if (lists)
-        db_close(&lists->db);
-    free(lists);
+    return rc ? rc
+              : DB_DO(&lists->db, NULL, why,
+                      "INSERT INTO source SELECT ?1"
+                      " WHERE NOT EXISTS (SELECT 1 FROM source WHERE url = ?1)",
+                      source);
 }
 
 bool
@@ -131,12 +109,6 @@ read_lists_note(struct read_lists *lists, const struct read_list *list,
                  list->url, list->row, list->n, list->sum, list->is_skipped,
                  marks ? db_bytes(marks, list->n * sizeof(*marks))
                        : (struct db_value){DB_NULL});
-}
-
-enum status
-read_lists_drop(struct read_lists *lists)
-{
-    return db_exec(&lists->db, "DELETE FROM note", NULL);
 }
 
 enum status

@@ -3,7 +3,7 @@
  *
  *     read_lists_note ... --> read_lists_commit
  *           ^                      |
- *           +-- read_lists_drop <--+-- a reading that broke off
+ *           +-- history_start <----+-- a reading that broke off
  *
  * A position identifies one list and the entries read of it. The lists before
  * that one, and the marks of its entries, are too many for a position; they are
@@ -17,10 +17,14 @@
  */
 #pragma once
 
+#include "base/db.h"
 #include "client/source/document.h"
 
 struct mark_set;
-struct read_lists;
+
+struct read_lists {
+    struct db db; /* has no handle: not open */
+};
 
 struct read_list {
     uint64_t url;    /* its hash */
@@ -30,10 +34,10 @@ struct read_list {
 };
 
 /* `path`: a file of SQLite, made if needed; NULL: in memory. A file of another
- * source than `source` is emptied. NULL: `why` says why. */
-struct read_lists *read_lists_open(const char *path, const char *source,
-                                   struct problem *why);
-void read_lists_close(struct read_lists *lists); /* NULL is allowed */
+ * source than `source` is emptied. Close the `db` in any case. */
+MUST_CHECK enum status read_lists_open(struct read_lists *lists,
+                                       const char *path, const char *source,
+                                       struct problem *why);
 
 /* Finds the list `url` among the committed ones. False: it is not there, or
  * cannot be read, or `lists` is NULL. */
@@ -52,7 +56,6 @@ MUST_CHECK enum status read_lists_note(struct read_lists *lists,
                                        const struct read_list *list,
                                        const uint64_t *marks,
                                        struct problem *why);
-MUST_CHECK enum status read_lists_drop(struct read_lists *lists);
 MUST_CHECK enum status read_lists_commit(struct read_lists *lists,
                                          struct problem *why);
 

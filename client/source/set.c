@@ -355,18 +355,15 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
     static const struct discovery_watch watch = {
         .on_item = on_item, .on_description = on_description};
     static const struct document_events events = {NULL, on_list};
-
-    struct offer *o = calloc(1, sizeof(*o));
+    struct offer o = {.n_sets = 0};
     struct document_fetch_request request = {.url = NULL};
     char set[SET_URL_MAX + 1];
     enum status rc;
 
-    if (!o)
-        return problem_memory(&client->problem);
-    arena_init(&o->arena, SIZE_MAX / 2);
-    buf_init(&o->json, DOCUMENT_FETCH_TEXT_MAX);
+    arena_init(&o.arena, SIZE_MAX / 2);
+    buf_init(&o.json, DOCUMENT_FETCH_TEXT_MAX);
     rc = set_url_read(client, set_url, set);
-    o->url = rc ? set_url : set;
+    o.url = rc ? set_url : set;
     if (rc == STATUS_INVALID && uri_is_web(set_url))
         rc = STATUS_OK; /* a Capability List */
     if (!rc)
@@ -374,40 +371,39 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
     if (rc)
         goto out;
 
-    o->discovery = discovery_start(client, o->url, 0, &watch, on_offered,
-                                   on_offered_end, o);
-    rc = o->discovery ? client_until(client, &o->is_over, &o->why)
-                      : problem_memory(&client->problem);
-    request.url = o->offered.change_list;
-    if (!rc && request.url) {
-        o->is_over = false;
-        o->page = document_fetch_start(client, &request, &events, on_lists, o);
-        rc = o->page ? client_until(client, &o->is_over, &o->why)
+    o.discovery = discovery_start(client, o.url, 0, &watch, on_offered,
+                                  on_offered_end, &o);
+    rc = o.discovery ? client_until(client, &o.is_over, &o.why)
                      : problem_memory(&client->problem);
+    request.url = o.offered.change_list;
+    if (!rc && request.url) {
+        o.is_over = false;
+        o.page = document_fetch_start(client, &request, &events, on_lists, &o);
+        rc = o.page ? client_until(client, &o.is_over, &o.why)
+                    : problem_memory(&client->problem);
     }
-    if (!rc && (o->has_failed || o->json.failed))
+    if (!rc && (o.has_failed || o.json.failed))
         rc = problem_memory(&client->problem);
     if (rc)
         goto out;
 
-    o->offer.set_url = o->url;
-    o->offer.title = o->offered.title;
-    o->offer.position = o->offered.position;
-    o->offer.earliest = o->offered.earliest;
-    o->offer.digest = o->digest[0] ? o->digest : NULL;
-    o->offer.from = o->from[0] ? o->from : NULL;
-    o->offer.items = o->items;
-    o->offer.description = o->json.data;
-    o->offer.description_size = o->json.size;
-    on_offer(&o->offer, user);
+    o.offer.set_url = o.url;
+    o.offer.title = o.offered.title;
+    o.offer.position = o.offered.position;
+    o.offer.earliest = o.offered.earliest;
+    o.offer.digest = o.digest[0] ? o.digest : NULL;
+    o.offer.from = o.from[0] ? o.from : NULL;
+    o.offer.items = o.items;
+    o.offer.description = o.json.data;
+    o.offer.description_size = o.json.size;
+    on_offer(&o.offer, user);
 
 out:
-    discovery_free(o->discovery);
-    document_fetch_free(o->page);
-    offered_fini(&o->offered);
-    arena_fini(&o->arena);
-    buf_fini(&o->json);
-    free(o);
+    discovery_free(o.discovery);
+    document_fetch_free(o.page);
+    offered_fini(&o.offered);
+    arena_fini(&o.arena);
+    buf_fini(&o.json);
     return rc;
 }
 

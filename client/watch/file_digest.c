@@ -156,24 +156,11 @@ file_digest_read(struct file_digester *digester, int dir_fd, const char *name,
 #define EXTENSION_MAX 32
 #define TYPE_MAX      128
 
-struct row {
-    char *extension; /* lower case */
-    const char *type;
-};
-
-struct mediatypes {
-    magic_t magic;
-    struct row *rows; /* by extension */
-    size_t n_rows;
-    size_t capacity;
-    char *text; /* the table, cut into words */
-};
-
 static int
 by_extension(const void *a, const void *b)
 {
-    return strcasecmp(((const struct row *)a)->extension,
-                      ((const struct row *)b)->extension);
+    return strcasecmp(((const struct mediatype *)a)->extension,
+                      ((const struct mediatype *)b)->extension);
 }
 
 /* True if the type needs no escapes in a post: no quote, no backslash, no
@@ -221,7 +208,7 @@ read_table(struct mediatypes *types, const char *path)
         while (is_good && (word = strtok_r(NULL, " \t\r", &rest))) {
             is_good = ONE_MORE(types->rows, &types->capacity, types->n_rows);
             if (is_good)
-                types->rows[types->n_rows++] = (struct row){word, type};
+                types->rows[types->n_rows++] = (struct mediatype){word, type};
         }
     }
     if (types->n_rows)
@@ -229,32 +216,21 @@ read_table(struct mediatypes *types, const char *path)
     return is_good;
 }
 
-struct mediatypes *
-mediatypes_open(const char *path)
+bool
+mediatypes_open(struct mediatypes *types, const char *path)
 {
-    struct mediatypes *types = calloc(1, sizeof(*types));
-
-    if (!types)
-        return NULL;
-    types->magic = magic_open(MAGIC_MIME_TYPE);
-    if (!types->magic || magic_load(types->magic, NULL) ||
-        !read_table(types, path)) {
-        mediatypes_close(types);
-        return NULL;
-    }
-    return types;
+    *types = (struct mediatypes){.magic = magic_open(MAGIC_MIME_TYPE)};
+    return types->magic && !magic_load(types->magic, NULL) &&
+           read_table(types, path);
 }
 
 void
 mediatypes_close(struct mediatypes *types)
 {
-    if (!types)
-        return;
     if (types->magic)
         magic_close(types->magic);
     free(types->rows);
     free(types->text);
-    free(types);
 }
 
 const char *
@@ -263,8 +239,8 @@ mediatypes_of(struct mediatypes *types, const char *name, const void *head,
 {
     char extension[EXTENSION_MAX + 1];
     const char *dot = strrchr(name, '.'), *type;
-    struct row wanted = {extension, NULL};
-    const struct row *row = NULL;
+    struct mediatype wanted = {extension, NULL};
+    const struct mediatype *row = NULL;
 
     if (dot && dot != name && strlen(dot + 1) <= EXTENSION_MAX &&
         types->n_rows) {

@@ -36,12 +36,24 @@
 
 #define MEDIATYPES_TABLE "/etc/mime.types"
 
-struct mediatypes;
+/* For file_digest.c alone. */
+struct mediatypes {
+    struct magic_set *magic;
 
-/* Reads the table `path`; without it libmagic looks at every file. NULL: no
- * memory, or libmagic has no database. */
-struct mediatypes *mediatypes_open(const char *path);
-void mediatypes_close(struct mediatypes *types); /* NULL is allowed */
+    struct mediatype {
+        char *extension; /* lower case */
+        const char *type;
+    } * rows; /* by extension */
+
+    size_t n_rows;
+    size_t capacity;
+    char *text; /* the table, cut into words */
+};
+
+/* Reads the table `path`; without it libmagic looks at every file. False: no
+ * memory, or libmagic has no database. Close it in any case. */
+bool mediatypes_open(struct mediatypes *types, const char *path);
+void mediatypes_close(struct mediatypes *types); /* all zero is allowed */
 
 /* The type of the file `name` that begins with the `size` bytes at `head`; lent
  * until the next call. NULL: unknown (an empty file without an extension). */

@@ -329,7 +329,7 @@ struct watch {
     struct directory_tree tree;
     struct stat state;      /* of the folder where the database is */
     struct inotify watches; /* is_once: none, fd -1 */
-    struct mediatypes *types;
+    struct mediatypes types;
     struct file_digester digester;
     struct file_digest hash;
     struct path_queue dirty;
@@ -549,7 +549,7 @@ report_content(struct watch *w, const char *path, const char *name,
     }
     return post_queue_add(&w->posts, is_known ? "updated" : "created", path,
                           loc, mark,
-                          mediatypes_of(w->types, name, w->hash.head,
+                          mediatypes_of(&w->types, name, w->hash.head,
                                         w->hash.head_size)) &&
            go_on(w);
 }
@@ -931,8 +931,8 @@ open_all(struct watch *w)
         return false;
     if (!w->options.is_once && !inotify_open(&w->watches, &w->why))
         return false;
-    w->types = mediatypes_open(MEDIATYPES_TABLE);
-    if (!file_digester_init(&w->digester, should_stop, w) || !w->types)
+    if (!file_digester_init(&w->digester, should_stop, w) ||
+        !mediatypes_open(&w->types, MEDIATYPES_TABLE))
         return fail_watch(w, "no memory, or libmagic has no database");
     return true;
 }
@@ -982,7 +982,7 @@ watch_run(struct watch *watch)
         run_watch(watch);
     post_queue_undo(&watch->posts);
     path_queue_clear(&watch->dirty);
-    mediatypes_close(watch->types);
+    mediatypes_close(&watch->types);
     digest_check_free(watch->digester.check);
     map_walk (folder, &watches->by_wd, of_wd)
         forget_folder(watches, folder);

@@ -32,16 +32,20 @@ follow_looks(struct stage *s, const char *after, const struct look *looks,
     }
 }
 
+static void
+open_lists(struct stage *s, const char *path, const char *source)
+{
+    db_close(&s->read.db);
+    assert_int_equal(read_lists_open(&s->read, path, source, NULL), STATUS_OK);
+    s->lists = &s->read;
+}
+
 /* The same with the notes of the lists read, in memory or a file. */
 static void
 follow_with_notes(struct stage *s, const char *path, const char *after,
                   const struct look *looks, size_t n)
 {
-    struct problem why = {.text = ""};
-
-    read_lists_close(s->lists);
-    s->lists = read_lists_open(path, "http://source.example/", &why);
-    assert_non_null(s->lists);
+    open_lists(s, path, "http://source.example/");
     follow_looks(s, after, looks, n);
 }
 
@@ -53,7 +57,7 @@ follow_with_notes(struct stage *s, const char *path, const char *after,
     do {                                                      \
         follow_looks(s, after, SEES(__VA_ARGS__));            \
         follow_with_notes(s, NULL, after, SEES(__VA_ARGS__)); \
-        read_lists_close(s->lists);                           \
+        db_close(&s->read.db);                                \
         s->lists = NULL;                                      \
     } while (0)
 
@@ -106,7 +110,7 @@ TEST(a_list_in_another_order_is_recognised)
          "a2 b2 "}};
 
     follow_with_notes(s, NULL, AT("01"), looks, 3);
-    read_lists_close(s->lists);
+    db_close(&s->read.db);
     s->lists = NULL;
     follow_looks(s, AT("01"), looks, 2);
     put(s, "/c.xml", looks[2].list);
@@ -200,8 +204,7 @@ TEST(a_new_part_is_read_whole)
     assert_int_equal(site_count(s->site, "/1.xml"), 0);
 
     /* The file is read again by the next process. */
-    read_lists_close(s->lists);
-    s->lists = read_lists_open(path, "http://source.example/", NULL);
+    open_lists(s, path, "http://source.example/");
     tells_on(s, "");
     put(s, "/c.xml",
         INDEX(FROM("01"),
@@ -221,9 +224,7 @@ TEST(a_new_part_is_read_whole)
     tells_on(s, "");
 
     /* That of another source is of no use. */
-    read_lists_close(s->lists);
-    s->lists = read_lists_open(path, "http://other.example/", NULL);
-    assert_non_null(s->lists);
+    open_lists(s, path, "http://other.example/");
     assert_false(read_lists_find(s->lists, s->reached.list, &read));
     tempdir_close(&dir);
 }
@@ -285,8 +286,7 @@ TEST(a_new_part_may_resemble_the_last_one)
 {
     struct stage *s = *state;
 
-    s->lists = read_lists_open(NULL, "http://source.example/", NULL);
-    assert_non_null(s->lists);
+    open_lists(s, NULL, "http://source.example/");
     offer_list(s, INDEX("", PART("/1.xml", FROM("01"))));
     put(s, "/1.xml", LIST(FROM("01"), UNTIMED("a") UNTIMED("b")));
     tells(s, AT("01"), "a b ", NULL);
@@ -309,8 +309,7 @@ TEST(a_closed_list_that_grows_is_noticed)
     struct buf list;
     unsigned n;
 
-    s->lists = read_lists_open(NULL, "http://source.example/", NULL);
-    assert_non_null(s->lists);
+    open_lists(s, NULL, "http://source.example/");
     put_four_lists(s);
     offer_list(s, INDEX(FROM("01"), FOUR_LISTS));
     tells(s, AT("01"), "a b c d e ", NULL);
@@ -356,8 +355,7 @@ TEST(an_older_part_that_is_another_one_is_doubtful)
 {
     struct stage *s = *state;
 
-    s->lists = read_lists_open(NULL, "http://source.example/", NULL);
-    assert_non_null(s->lists);
+    open_lists(s, NULL, "http://source.example/");
     put_four_lists(s);
     offer_list(s, INDEX(FROM("01"), PART_3 PART_4));
     tells(s, AT("05"), "d e ", NULL);
@@ -429,8 +427,7 @@ TEST(a_package_is_fetched_once)
              SLICE(LIST(FROM("01") UNTIL("03"), CHANGE("a", "02"))));
     zips_end(&z);
     site_dir(s->site, "/zips/", dir.path);
-    s->lists = read_lists_open(NULL, "http://source.example/", NULL);
-    assert_non_null(s->lists);
+    open_lists(s, NULL, "http://source.example/");
     tells(s, AT("01"), "a ", NULL);
     tells_on(s, "");
     tells_on(s, "");

@@ -67,8 +67,9 @@ struct stage {
     struct offered offered;
     struct history *history;
     const char *scratch;
-    struct buf files;         /* "BYTES;" of each entry that has some */
-    struct read_lists *lists; /* NULL: the place alone is known */
+    struct buf files; /* "BYTES;" of each entry that has some */
+    struct read_lists read;
+    struct read_lists *lists; /* `read`; NULL: the place alone is known */
     struct problem doubt;
     bool begins_now; /* whatever the place is */
     char etag[256];
@@ -115,7 +116,7 @@ clear_stage(void **state)
 {
     struct stage *s = *state;
 
-    read_lists_close(s->lists);
+    db_close(&s->read.db);
     td_close(s->client);
     site_free(s->site);
     buf_fini(&s->told);
