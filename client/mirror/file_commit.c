@@ -461,10 +461,8 @@ file_commit_new(struct mirror *m, file_commit_out_fn *on_out, void *user)
     g->m = m;
     g->on_out = on_out;
     g->user = user;
-    if (!pthread_mutex_init(&g->lock, NULL))
-        return g;
-    free(g);
-    return NULL;
+    pthread_mutex_init(&g->lock, NULL);
+    return g;
 }
 
 void

@@ -960,6 +960,7 @@ watch_new(const struct watch_options *options)
         .wait = wait_hearing,
         .waiter = w,
     };
+    buf_init(&w->posts.body, SIZE_MAX / 2);
     return w;
 }
 

@@ -286,27 +286,24 @@ post_queue_add(struct post_queue *queue, const char *change, const char *path,
 {
     char lastmod[DATETIME_SIZE + 1] = "", hash[DIGEST_TEXT_SIZE];
 
-    if (!queue->to) {
-        queue->to = open_memstream(&queue->body, &queue->size);
+    if (!queue->n_entries)
         queue->begun_ms = clock_steady_ms();
-    }
-    if (!queue->to)
-        return !problem_memory(queue->database.why);
-    fprintf(queue->to, "%s{\"loc\":\"%s\",\"change\":\"%s\"",
-            queue->n_entries ? ",\n" : "[", loc, change);
+    buf_add_format(&queue->body, "%s{\"loc\":\"%s\",\"change\":\"%s\"",
+                   queue->n_entries ? ",\n" : "[", loc, change);
     if (mark) {
         /* Nanoseconds reach from the year 1677 to 2262. */
         datetime_write(lastmod,
                        mark->mtime_ns / 1000 - (mark->mtime_ns % 1000 < 0));
         digest_write(hash, &mark->sha256);
-        fprintf(queue->to,
-                ",\"lastmod\":\"%s\",\"hash\":{\"sha-256\":\"%.64s\"},"
-                "\"length\":%lld",
-                lastmod, hash + strlen("sha-256:"), (long long)mark->size);
+        buf_add_format(&queue->body,
+                       ",\"lastmod\":\"%s\",\"hash\":{\"sha-256\":\"%.64s\"},"
+                       "\"length\":%lld",
+                       lastmod, hash + strlen("sha-256:"),
+                       (long long)mark->size);
     }
     if (type)
-        fprintf(queue->to, ",\"type\":\"%s\"", type);
-    fputc('}', queue->to);
+        buf_add_format(&queue->body, ",\"type\":\"%s\"", type);
+    BUF_ADD(&queue->body, "}");
     queue->n_entries++;
     queue->n_deleted += !mark;
     return watch_db_add(&queue->database, path, mark);
@@ -317,18 +314,14 @@ post_queue_is_due(const struct post_queue *queue)
 {
     return queue->n_entries &&
            (queue->n_entries >= queue->n_entries_max ||
-            ftell(queue->to) >= POST_QUEUE_BYTES_MAX ||
+            queue->body.size >= POST_QUEUE_BYTES_MAX ||
             clock_steady_ms() - queue->begun_ms >= POST_QUEUE_AGE_MS);
 }
 
 static void
 forget_post(struct post_queue *queue)
 {
-    if (queue->to)
-        fclose(queue->to);
-    queue->to = NULL;
-    free(queue->body);
-    queue->body = NULL;
+    buf_fini(&queue->body);
     queue->n_entries = 0;
     queue->n_deleted = 0;
 }
@@ -346,11 +339,11 @@ post_queue_seal(struct post_queue *queue)
 {
     bool is_good;
 
-    fputs("]\n", queue->to);
-    is_good = fflush(queue->to) || ferror(queue->to)
+    BUF_ADD(&queue->body, "]\n");
+    is_good = queue->body.failed
                   ? !problem_memory(queue->database.why)
-                  : watch_db_seal(&queue->database, queue->body, queue->size,
-                                  queue->n_entries);
+                  : watch_db_seal(&queue->database, queue->body.data,
+                                  queue->body.size, queue->n_entries);
     forget_post(queue);
     return is_good;
 }

@@ -126,9 +126,7 @@ bool watch_db_drop(struct watch_db *state);
 struct post_queue {
     const struct watch_options *options;
     struct watch_db database;
-    FILE *to; /* the post being built; NULL: none */
-    char *body;
-    size_t size;
+    struct buf body; /* the post being built; buf_init it */
     size_t n_entries;
     size_t n_deleted;
     size_t n_entries_max;

@@ -81,6 +81,7 @@ set_stage(void **state)
         .wait = pause_once,
         .waiter = s,
     };
+    buf_init(&s->queue.body, SIZE_MAX / 2);
     assert_true(watch_db_open(&s->queue.database, s->dir.path,
                               s->options.set_url, BASE, &s->why));
     return 0;
