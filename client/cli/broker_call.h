@@ -14,7 +14,6 @@
 #pragma once
 
 #include "client/cli/cli.h"
-#include "proto/buf.h"
 
 /* --json: an object of the broker a line; the broker's JSON. --yes: does not
  * ask. */

@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#include "base/array.h"
 #include "client/cli/client_settings.h"
 #include "client/cli/progress.h"
 #include "proto/resourcesync/json.h"
@@ -159,10 +158,9 @@ exit_of(const struct td_client *client, enum td_status rc)
 
 /* The sets of a source. */
 struct found_sets {
-    char **urls;
-    size_t n, capacity;
+    struct buf urls; /* each with its NUL */
+    size_t n;
     bool is_partial; /* the source names more, which cannot be read */
-    bool has_failed; /* no memory */
 };
 
 static void
@@ -175,44 +173,41 @@ on_set(const char *url, const char *why, void *user)
         sets->is_partial = true;
         return;
     }
-    if (!ONE_MORE(sets->urls, &sets->capacity, sets->n) ||
-        !(sets->urls[sets->n] = strdup(url)))
-        sets->has_failed = true;
-    else
-        sets->n++;
+    buf_add(&sets->urls, url, strlen(url) + 1);
+    sets->n++;
 }
 
 enum exit_code
 for_each_set(struct td_client *client, const char *url,
              enum exit_code (*one)(const char *set_url, void *user), void *user)
 {
-    struct found_sets sets = {.n = 0};
+    struct found_sets sets = {.urls.max = SIZE_MAX / 2};
     enum td_status rc = td_sets(client, url, on_set, &sets);
     enum exit_code code, result;
+    const char *set;
 
-    if (sets.has_failed)
+    if (sets.urls.failed)
         code = failed(NO_MEMORY);
     else if (rc == TD_STOPPED)
         code = failed("stopped before all sets of %s were found", url);
     else
         code = exit_of(client, rc);
-    if (sets.is_partial && sets.n > 0 && !sets.has_failed && rc != TD_STOPPED)
+    if (sets.is_partial && sets.n > 0 && !sets.urls.failed && rc != TD_STOPPED)
         code = EXIT_GOOD; /* on_set printed what is missing */
     result = code || !sets.is_partial ? code : EXIT_FAILED;
-    for (size_t i = 0; !code && i < sets.n; i++) {
+    set = sets.urls.data;
+    for (size_t i = 0; !code && i < sets.n; i++, set += strlen(set) + 1) {
         enum exit_code its;
 
         if (signals_came()) {
-            result = failed("stopped before %s", sets.urls[i]);
+            result = failed("stopped before %s", set);
             break;
         }
-        its = one(sets.urls[i], user);
+        its = one(set, user);
         if (result == EXIT_GOOD)
             result = its && sets.n > 1 ? EXIT_FAILED : its;
     }
-    for (size_t i = 0; i < sets.n; i++)
-        free(sets.urls[i]);
-    free(sets.urls);
+    buf_fini(&sets.urls);
     return result;
 }
 

@@ -179,9 +179,7 @@ table_begin(struct table *table, const struct table_column *columns)
     for (; columns[table->n_columns].heading; table->n_columns++)
         table->widths[table->n_columns] =
             strlen(columns[table->n_columns].heading);
-    table->cells =
-        calloc(TABLE_ROWS * table->n_columns, sizeof(table->cells[0]));
-    table->has_failed = !table->cells;
+    buf_init(&table->cells, SIZE_MAX / 2);
 }
 
 /* The characters of `text`, as print_plain prints it. */
@@ -210,35 +208,32 @@ static void
 print_rows(struct table *table)
 {
     size_t n = table->n_columns;
+    const char *cell = table->cells.data;
 
     for (size_t i = 0; !table->has_heading && i < n; i++)
         print_cell(table, i, table->columns[i].heading);
     table->has_heading = true;
-    for (size_t i = 0; i < table->n_cells; i++) {
-        print_cell(table, i % n, table->cells[i]);
-        free(table->cells[i]);
-    }
+    for (size_t i = 0; i < table->n_cells; i++, cell += strlen(cell) + 1)
+        print_cell(table, i % n, cell);
     table->n_rows += table->n_cells / n;
     table->n_cells = 0;
+    buf_clear(&table->cells);
 }
 
 void
 table_add_text(struct table *table, const char *text)
 {
     size_t column = table->n_cells % table->n_columns;
-    char *cell;
+    size_t at = table->cells.size, width;
 
-    if (table->has_failed)
+    buf_add_format(&table->cells, "%.*s", CELL_MAX, text[0] ? text : "-");
+    BUF_ADD(&table->cells, "\0");
+    if (table->cells.failed)
         return;
-    cell = strndup(text[0] ? text : "-", CELL_MAX);
-    if (!cell) {
-        table->has_failed = true;
-        return;
-    }
-    if (width_of(cell) > table->widths[column])
-        table->widths[column] = width_of(cell);
-    table->cells[table->n_cells++] = cell;
-    if (table->n_cells == TABLE_ROWS * table->n_columns)
+    width = width_of(table->cells.data + at);
+    if (width > table->widths[column])
+        table->widths[column] = width;
+    if (++table->n_cells == TABLE_ROWS * table->n_columns)
         print_rows(table);
 }
 
@@ -270,10 +265,12 @@ table_add(struct table *table, struct slice object)
 bool
 table_end(struct table *table)
 {
+    bool has_failed = table->cells.failed;
+
     if (table->n_cells)
         print_rows(table);
-    free(table->cells);
-    if (table->has_failed)
+    buf_fini(&table->cells);
+    if (has_failed)
         say(NO_MEMORY);
-    return !table->has_failed;
+    return !has_failed;
 }

@@ -5,6 +5,7 @@
 
 #include "base/commands/commands.h"
 #include "client/tidings.h"
+#include "proto/buf.h"
 
 /* `text` (UTF-8) as a JSON string, quotes included. */
 void put_json_string(FILE *to, const char *text);
@@ -82,11 +83,10 @@ struct table {
     const struct table_column *columns;
     size_t n_columns;
     size_t widths[TABLE_COLUMNS_MAX]; /* in characters */
-    char **cells;                     /* those that wait, row by row */
+    struct buf cells; /* texts of those that wait, row by row, each with NUL */
     size_t n_cells;
     size_t n_rows;    /* printed */
     bool has_heading; /* it is printed */
-    bool has_failed;  /* no memory */
 };
 
 /* `columns`: lent. Give the table to table_end. */

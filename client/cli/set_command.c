@@ -7,6 +7,7 @@
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
 #include "client/lib/client.h"
+#include "proto/resourcesync/json.h"
 
 /* The options behind the settings, of set change alone. */
 enum { OPTION_RESET = 16, OPTION_DISCARD, SETTINGS = OPTION_RESET };
@@ -97,7 +98,7 @@ check_settings(const struct arguments *arguments)
 
 /* Writes the value of the setting `i`. */
 static void
-put_value(FILE *to, const struct arguments *arguments, size_t i)
+put_value(struct buf *to, const struct arguments *arguments, size_t i)
 {
     const char *given = arguments->options[i], *before = "[";
     const struct option *o = &options[i];
@@ -106,41 +107,36 @@ put_value(FILE *to, const struct arguments *arguments, size_t i)
         for (size_t k = 0; k < arguments->n_given; k++) {
             if (arguments->given[k].row != i)
                 continue;
-            fputs(before, to);
-            put_json_string(to, arguments->given[k].value);
+            buf_add_text(to, before);
+            json_text(to, slice_of(arguments->given[k].value));
             before = ",";
         }
-        fputs("]", to);
+        BUF_ADD(to, "]");
     } else if (!o->argument)
-        fputs("true", to);
+        BUF_ADD(to, "true");
     else if (is_number_option(o) ||
              (slice_ends(slice_of(o->argument), "|N") && is_number(given)))
-        fputs(given, to);
+        buf_add_text(to, given);
     else
-        put_json_string(to, given);
+        json_text(to, slice_of(given));
 }
 
 /* Writes the JSON name of the setting `i`: "rotateEntries" of --rotate-entries,
  * "hubs" of --hub. */
 static void
-put_name(FILE *to, size_t i)
+put_name(struct buf *to, size_t i)
 {
-    fputc('"', to);
+    BUF_ADD(to, "\"");
     for (const char *c = options[i].name; *c; c++)
-        fputc(*c == '-' ? toupper(*++c) : *c, to);
-    fputs(options[i].may_repeat ? "s\":" : "\":", to);
+        buf_add_format(to, "%c", *c == '-' ? toupper(*++c) : *c);
+    buf_add_text(to, options[i].may_repeat ? "s\":" : "\":");
 }
 
 /* {"title":"Demo","rotateEntries":1000,"rotateAge":null} */
-static char *
-settings_of(const struct arguments *arguments, size_t *size)
+static void
+put_settings(struct buf *to, const struct arguments *arguments)
 {
-    const char *before = "{";
-    char *text = NULL;
-    FILE *to = open_memstream(&text, size);
-
-    if (!to)
-        return NULL;
+    BUF_ADD(to, "{");
     for (size_t i = 0; i < SETTINGS; i++) {
         bool is_reset = false;
 
@@ -149,20 +145,14 @@ settings_of(const struct arguments *arguments, size_t *size)
                         setting_named(arguments->given[k].value) == i;
         if (!arguments->options[i] && !is_reset)
             continue;
-        fputs(before, to);
+        buf_add_text(to, to->size > 1 ? "," : "");
         put_name(to, i);
         if (arguments->options[i])
             put_value(to, arguments, i);
         else
-            fputs("null", to);
-        before = ",";
+            BUF_ADD(to, "null");
     }
-    fputs(*before == '{' ? "{}" : "}", to);
-    if (fclose(to)) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    BUF_ADD(to, "}");
 }
 
 static enum exit_code
@@ -171,26 +161,27 @@ run_create_or_change(const struct arguments *arguments)
     bool is_new = arguments->command->options == &creation;
     const char *url = arguments->operands[0];
     struct td_client *client = NULL;
-    size_t size = 0;
-    char *settings = NULL;
     enum exit_code code = check_settings(arguments);
+    struct buf settings;
 
-    if (!code && !(settings = settings_of(arguments, &size)))
+    buf_init(&settings, SIZE_MAX / 2);
+    put_settings(&settings, arguments);
+    if (!code && settings.failed)
         code = failed(NO_MEMORY);
-    if (!code && !is_new && !strcmp(settings, "{}"))
+    if (!code && !is_new && settings.size == strlen("{}"))
         code = bad_usage("set change needs a setting, or --reset");
     if (!code)
         client = open_client(arguments, url, &code);
     if (client)
         code = exit_of(
             client,
-            is_new ? td_set_create(client, url, settings, size)
-                   : td_set_change(client, url, settings, size,
+            is_new ? td_set_create(client, url, settings.data, settings.size)
+                   : td_set_change(client, url, settings.data, settings.size,
                                    arguments->options[OPTION_DISCARD] != NULL));
     if (!code)
         puts(is_new ? "created" : "changed");
     td_close(client);
-    free(settings);
+    buf_fini(&settings);
     return code;
 }
 
