@@ -358,7 +358,7 @@ on_closed(void *user)
         atomic_load_explicit(&b->filing, memory_order_acquire);
 
     if (archiver)
-        archiver_wake(archiver);
+        thread_wake(&archiver->thread);
 }
 
 /* On the log thread, or that of the journal. The log may take its first turn
@@ -629,7 +629,7 @@ open_archive(struct broker *b, struct problem *why)
                            why);
     return rc ? rc
               : content_check_init(&b->content_check, &b->posts,
-                                   archiver_contents(b->http.archiver), why);
+                                   b->http.archiver->contents, why);
 }
 
 static enum status
@@ -670,7 +670,7 @@ begin_work(struct broker *b, struct problem *why)
     /* The archiver finds lists that were closed before the log thread could
      * wake it. */
     atomic_store_explicit(&b->filing, b->http.archiver, memory_order_release);
-    archiver_wake(b->http.archiver);
+    thread_wake(&b->http.archiver->thread);
     return b->membership ? pg_journal_follow(b->membership->journal,
                                              b->http.registry->log, why)
                          : STATUS_OK;

@@ -1,16 +1,6 @@
 #include "broker/archive/archiver.h"
 
 #include "base/clock.h"
-#include "broker/archive/build_schedule.h"
-#include "broker/archive/changedumps.h"
-#include "broker/archive/contents.h"
-#include "broker/archive/disk_usage.h"
-#include "broker/archive/fetch_schedule.h"
-#include "broker/archive/retention.h"
-#include "broker/archive/rotation.h"
-#include "broker/archive/state_fold.h"
-#include "broker/archive/uploads.h"
-#include "broker/base/metrics.h"
 #include "broker/builds/generation.h"
 
 /* How often all sets are looked at. */
@@ -18,24 +8,6 @@
 
 /* Between two tries to delete what cannot be deleted. */
 static const struct backoff purge_pauses = {ROUND_US, 300 * ROUND_US};
-
-struct archiver {
-    struct thread thread;
-    struct list chores;
-    struct rotation rotation;
-    struct retaining retaining;
-    struct state_fold folding;
-    struct chore purge, sweep;
-    unsigned purge_failures; /* in a row */
-    int64_t purge_us;        /* not before; steady clock */
-    struct contents *contents;
-    struct uploads uploads;
-    struct fetch_schedule fetching;
-    struct build_schedule schedule;
-    struct changedumps changedumps;
-    struct disk_usage disk_usage;
-    struct registry *registry;
-};
 
 /* Another broker may have retired the list. */
 static bool
@@ -191,36 +163,6 @@ enum status
 archiver_start(struct archiver *a, struct problem *why)
 {
     return thread_start(&a->thread, "archive", archiver_run, a, why);
-}
-
-void
-archiver_wake(struct archiver *a)
-{
-    thread_wake(&a->thread);
-}
-
-struct uploads *
-archiver_uploads(struct archiver *a)
-{
-    return &a->uploads;
-}
-
-struct contents *
-archiver_contents(struct archiver *a)
-{
-    return a->contents;
-}
-
-enum status
-archiver_order(struct archiver *a, struct build_order *order)
-{
-    return build_schedule_order(&a->schedule, order);
-}
-
-unsigned
-archiver_failures(struct archiver *a)
-{
-    return load_relaxed(&a->rotation.n_failures);
 }
 
 void

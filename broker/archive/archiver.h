@@ -6,13 +6,33 @@
  */
 #pragma once
 
-#include "broker/sets/registry.h"
-#include "proto/http/network_address.h"
+#include "broker/archive/build_schedule.h"
+#include "broker/archive/changedumps.h"
+#include "broker/archive/disk_usage.h"
+#include "broker/archive/fetch_schedule.h"
+#include "broker/archive/retention.h"
+#include "broker/archive/rotation.h"
+#include "broker/archive/uploads.h"
 
-struct archiver;
-struct contents;
-struct build_order;
-struct uploads;
+/* Other threads call what the members' headers allow them, and wake `thread`
+ * when there is a list to file. */
+struct archiver {
+    struct thread thread;
+    struct list chores;
+    struct rotation rotation;
+    struct retaining retaining;
+    struct state_fold folding;
+    struct chore purge, sweep;
+    unsigned purge_failures; /* in a row */
+    int64_t purge_us;        /* not before; steady clock */
+    struct contents *contents;
+    struct uploads uploads;
+    struct fetch_schedule fetching;
+    struct build_schedule schedule;
+    struct changedumps changedumps;
+    struct disk_usage disk_usage;
+    struct registry *registry;
+};
 
 /* Opens everything but the thread itself. `allowed`: the networks from which
  * content may be fetched; lent as long as the archiver lives. */
@@ -23,30 +43,11 @@ MUST_CHECK enum status archiver_open(struct archiver **archiver,
 
 /* Adds a chore of another part behind those of the archive. Before
  * archiver_start; lent until archiver_stop. */
-struct chore;
 void archiver_add(struct archiver *archiver, struct chore *chore);
 
 /* Starts the thread. */
 MUST_CHECK enum status archiver_start(struct archiver *archiver,
                                       struct problem *why);
-
-/* There is a list to file. Any thread, once it was started. */
-void archiver_wake(struct archiver *archiver);
-
-/* The uploads of complete sets: uploads.h. */
-struct uploads *archiver_uploads(struct archiver *archiver);
-
-/* The bytes that sets keep: contents.h. */
-struct contents *archiver_contents(struct archiver *archiver);
-
-/* Submits an order for a build (build_schedule.h). Any thread. STATUS_STOPPED:
- * the order was not taken. */
-MUST_CHECK enum status archiver_order(struct archiver *archiver,
-                                      struct build_order *order);
-
-/* How often in a row a closed list could not be written to its file; 0: all is
- * well. Any thread. */
-unsigned archiver_failures(struct archiver *archiver);
 
 /* Sets the metrics of how many entries states and content lack. Its thread. */
 void archiver_measure(struct registry *registry);

@@ -37,7 +37,7 @@
 #include "broker/state/content_files.h"
 #include "proto/resourcesync/digest.h"
 
-struct contents; /* archiver_contents */
+struct contents;
 
 MUST_CHECK enum status contents_new(struct contents **contents,
                                     struct registry *registry,

@@ -1,6 +1,5 @@
 #include "broker/http/answers.h"
 
-#include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
 #include "proto/http/accept_header.h"

@@ -2,7 +2,6 @@
 
 #include <openssl/crypto.h>
 
-#include "broker/base/metrics.h"
 #include "broker/http/answers.h"
 #include "broker/net/response.h"
 

@@ -159,7 +159,7 @@ order_build(struct deferral *d, struct problem *why)
     b->order.wanted = head.last;
     b->order.until_us = clock_steady_us() + ANSWER_US;
     b->order.authority = d->authority;
-    return archiver_order(d->http->archiver, &b->order)
+    return build_schedule_order(&d->http->archiver->schedule, &b->order)
                ? problem(why, STATUS_STOPPED, "the broker is ending")
                : STATUS_OK;
 }

@@ -368,7 +368,7 @@ handle_multipart_post(const struct route_call *call)
     struct deferral *d = &p->deferral;
     struct key key;
     struct multipart_plan plan = {
-        .contents = archiver_contents(call->http->archiver),
+        .contents = call->http->archiver->contents,
         .set_name = call->name,
         .content_type = {NULL, 0},
         .size = rq->in.length,

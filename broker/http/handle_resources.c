@@ -94,7 +94,7 @@ discard_upload(struct deferral *d)
     struct putting *p = putting_of(d);
 
     upload_file_discard(p->staging);
-    uploads_give_up(archiver_uploads(d->http->archiver), p->upload);
+    uploads_give_up(&d->http->archiver->uploads, p->upload);
 }
 
 /* The archive's answer */
@@ -183,8 +183,7 @@ hand_over(struct deferral *d, struct problem *why)
     struct putting *p = putting_of(d);
 
     (void)why;
-    uploads_hand_over(archiver_uploads(d->http->archiver), p->upload, on_done,
-                      p);
+    uploads_hand_over(&d->http->archiver->uploads, p->upload, on_done, p);
     return STATUS_OK;
 }
 
@@ -193,7 +192,7 @@ hand_over(struct deferral *d, struct problem *why)
 static enum status
 stage_block(struct putting *p, struct problem *why)
 {
-    struct contents *contents = archiver_contents(p->deferral.http->archiver);
+    struct contents *contents = p->deferral.http->archiver->contents;
     const struct content_block block = {
         .set_name = slice_of(p->name),
         .resources = &p->block,
@@ -211,8 +210,7 @@ stage_block(struct putting *p, struct problem *why)
                            why);
     if (!rc && !p->staging)
         rc = upload_file_begin(
-            &p->staging, archiver_uploads(p->deferral.http->archiver)->dir,
-            p->name, why);
+            &p->staging, p->deferral.http->archiver->uploads.dir, p->name, why);
     if (!rc)
         rc = upload_file_add(p->staging, &p->block, why);
     if (!rc && p->deferral.is_last && p->claim)
@@ -359,7 +357,7 @@ handle_resources_put(const struct route_call *call)
     if (!rc)
         rc = holding_add(&p->place, 1, why);
     if (!rc)
-        rc = uploads_begin(archiver_uploads(http->archiver), call->name, client,
+        rc = uploads_begin(&http->archiver->uploads, call->name, client,
                            request_authority(rq), &p->upload, why);
     p->is_inline =
         registry_content(http->registry, call->name) == CONTENT_INLINE;

@@ -58,7 +58,7 @@ reasons_of(struct http *http, const struct log_health *health,
            const struct log_copy *copy, bool is_for_reads,
            struct problem reasons[REASONS_MAX])
 {
-    unsigned n_failed = archiver_failures(http->archiver);
+    unsigned n_failed = load_relaxed(&http->archiver->rotation.n_failures);
     size_t n = 0;
 
     if (http->registry->config->cluster_read_only && !is_for_reads)

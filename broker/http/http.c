@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/clock.h"
-#include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/http/authorization.h"
 #include "broker/http/origins.h"

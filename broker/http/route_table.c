@@ -1,7 +1,6 @@
 #include "broker/http/route_table.h"
 
 #include "broker/access/token_json.h"
-#include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/settings.h"

@@ -1,7 +1,6 @@
 #include "broker/http/routes.h"
 
 #include "base/path_pattern.h"
-#include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
