@@ -11,7 +11,7 @@ static enum status
 take_text(struct holding *held, uint64_t n, const struct memory_wish *wish,
           struct problem *why)
 {
-    if (!wish->is_silent)
+    if (!wish->message.is_silent)
         return holding_add(held, n, why);
     return holding_try(held, n) ? STATUS_OK : STATUS_BUSY;
 }
@@ -21,8 +21,8 @@ static enum status
 make_page(struct buf *text, const struct memory_wish *wish, struct problem *why)
 {
     const struct html_wish page = {
-        .public_url = wish->set->registry->options.public_url,
-        .set = wish->set->name,
+        .public_url = wish->message.set->registry->options.public_url,
+        .set = wish->message.set->name,
         .depth = MEMORY_DEPTH,
     };
     struct lines lines;
@@ -47,30 +47,23 @@ enum status
 memory_open(const struct memory_wish *wish, struct memory_page *page,
             struct problem *why)
 {
-    struct registry *registry = wish->set->registry;
-    struct message_wish message = {
-        .set = wish->set,
-        .form = wish->form,
-        .after = wish->after,
-        .upto = UINT64_MAX,
-        .filter = wish->filter,
-        .reached = wish->reached,
-        .is_silent = wish->is_silent,
-        .max_bytes = registry->config->message_bytes,
-        .patience = wish->patience,
-        .has_next = true,
-    };
+    struct set *set = wish->message.set;
+    struct registry *registry = set->registry;
+    struct message_wish message = wish->message;
     struct holding held; /* the page, until its client has read it */
     struct buf text;
     enum status rc = STATUS_OK;
 
-    if (wish->is_page && wish->patience == LOG_MEMORY)
+    if (wish->is_page && message.patience == LOG_MEMORY)
         return STATUS_AGAIN; /* it takes longer than the message */
     if (wish->has_since)
-        rc = log_since(registry->log, wish->set->log, wish->since_us,
-                       wish->patience, &message.after, why);
+        rc = log_since(registry->log, set->log, wish->since_us,
+                       message.patience, &message.after, why);
     if (rc)
         return rc;
+    message.upto = UINT64_MAX;
+    message.max_bytes = registry->config->message_bytes;
+    message.has_next = true;
     buf_init(&text, (size_t)1 << 30);
     holding_init(&held, &registry->clients, wish->client, CLIENT_ANSWERS);
     /* Without room for the largest page none is made in vain. */

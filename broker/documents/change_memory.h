@@ -9,19 +9,13 @@
 
 /* A request for a page. */
 struct memory_wish {
-    struct set *set;
-    enum message_form form;
-    bool is_page; /* made a page for people, of MESSAGE_XML */
-    uint64_t after;
-    bool has_since;                    /* true: the page begins behind the
-                                          last */
-    int64_t since_us;                  /* ... entry that is not later than it */
-    const struct filter_class *filter; /* lent; NULL: all entries pass */
-    uint64_t reached; /* from `after` up to this one no entry passes */
-    bool is_silent;   /* the reader can wait: it wants no empty page, and if
-                         there is no room, STATUS_BUSY that does not count as a
-                         refusal */
-    enum log_patience patience;
+    /* Its `upto`, `max_bytes` and `has_next` do not matter. `is_silent`: the
+     * reader can wait: it wants no empty page, and if there is no room,
+     * STATUS_BUSY that does not count as a refusal. */
+    struct message_wish message;
+    bool is_page;          /* made a page for people, of MESSAGE_XML */
+    bool has_since;        /* true: the page begins behind the last */
+    int64_t since_us;      /* ... entry that is not later than it */
     struct client *client; /* the page counts for this client; lent; NULL:
                               none */
 };

@@ -63,7 +63,7 @@ answer_memory(struct request *rq, const struct reading *r)
 {
     struct response answer;
     struct head head;
-    const struct set *set = r->wish.set;
+    const struct set *set = r->wish.message.set;
     const char *url = set->registry->options.public_url;
     struct slice filter = {NULL, 0};
     struct buf links;
@@ -112,7 +112,7 @@ read_work(struct job *job)
 {
     struct reading *r = list_entry(job, struct reading, job);
 
-    r->wish.patience = LOG_DISK;
+    r->wish.message.patience = LOG_DISK;
     r->status = memory_open(&r->wish, &r->page, &r->why);
 }
 
@@ -123,13 +123,13 @@ on_resumed(struct poll *poll, struct request *rq)
     struct set *set = NULL;
 
     if (rq && !request_deny(rq)) /* answers if the set was removed */
-        set = answers_find_set(r->http, rq, slice_of(r->wish.set->name),
+        set = answers_find_set(r->http, rq, slice_of(r->wish.message.set->name),
                                r->principal, RIGHT_SUBSCRIBE, &r->head);
-    if (set && set != r->wish.set) {
+    if (set && set != r->wish.message.set) {
         problem_set(&r->why, "the set was removed, and made again");
         answer_gone(rq, r, set, &r->head);
     }
-    if (set != r->wish.set) {
+    if (set != r->wish.message.set) {
         reading_free(r);
         return;
     }
@@ -142,7 +142,7 @@ static void
 wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
 {
     struct poll_wish wish = {
-        .set = r->wish.set,
+        .set = r->wish.message.set,
         .after = beyond,
         .wait_us = r->wait_until_us - clock_steady_us(),
         .resume = on_resumed,
@@ -165,7 +165,7 @@ wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
 static void
 end_reading(struct request *rq, struct reading *r)
 {
-    if (r->status == STATUS_BUSY && r->wish.is_silent) {
+    if (r->status == STATUS_BUSY && r->wish.message.is_silent) {
         wait_on(rq, r, r->head.last, ROOM_WAIT_US);
         return;
     }
@@ -174,9 +174,9 @@ end_reading(struct request *rq, struct reading *r)
         reading_free(r);
         return;
     }
-    r->wish.after = r->page.after;
+    r->wish.message.after = r->page.after;
     r->wish.has_since = false;
-    r->wish.reached = r->page.last;
+    r->wish.message.reached = r->page.last;
     wait_on(rq, r, r->page.last, INT64_MAX);
 }
 
@@ -208,13 +208,13 @@ read_wish(struct request *rq, struct reading *r, struct problem *why)
 
     if (rc)
         return rc;
-    r->wish.after = query.has_after ? query.after : r->head.earliest;
+    r->wish.message.after = query.has_after ? query.after : r->head.earliest;
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
     r->wish.client = client_ref(request_client(rq));
-    (void)!filters_enter(&r->wish.set->registry->filters, &query.filter,
+    (void)!filters_enter(&r->wish.message.set->registry->filters, &query.filter,
                          r->wish.client, true, &r->filter, NULL);
-    r->wish.filter = r->filter;
+    r->wish.message.filter = r->filter;
     if (request_parameter(rq, "wait", &text) &&
         (!seconds_read(text, &wait_us) || wait_us > POLLS_WAIT_MAX_US))
         return problem(why, STATUS_MALFORMED,
@@ -230,8 +230,8 @@ read_wish(struct request *rq, struct reading *r, struct problem *why)
 static void
 read_or_wait(struct request *rq, struct reading *r)
 {
-    r->wish.is_silent = clock_steady_us() < r->wait_until_us;
-    r->wish.patience = LOG_MEMORY;
+    r->wish.message.is_silent = clock_steady_us() < r->wait_until_us;
+    r->wish.message.patience = LOG_MEMORY;
     r->status = memory_open(&r->wish, &r->page, &r->why);
     if (r->status != STATUS_AGAIN) {
         end_reading(rq, r);
@@ -256,12 +256,12 @@ handle_memory_get(const struct route_call *call)
     r = memory_new(1, sizeof(*r));
     r->http = call->http;
     r->principal = principal_ref(call->principal);
-    r->wish.set = call->set;
+    r->wish.message.set = call->set;
     r->head = call->head;
     r->wish.is_page = face == FACE_PAGE;
     if (face >= 0)
         r->type = memory_types[face];
-    r->wish.form = face == 0 ? MESSAGE_JSON : MESSAGE_XML;
+    r->wish.message.form = face == 0 ? MESSAGE_JSON : MESSAGE_XML;
     rc = read_wish(call->rq, r, call->why);
     if (rc == STATUS_GONE) {
         r->status = rc;

@@ -37,8 +37,10 @@ open_page(struct set *set, uint64_t after, uint64_t *next)
     struct input_reader *reader =
         input_reader_new(format_of(SLICE("application/json")), INPUT_MESSAGE,
                          SIZE_MAX, on_change, &p);
-    const struct memory_wish wish = {
-        .set = set, .form = MESSAGE_JSON, .after = after, .patience = LOG_DISK};
+    const struct memory_wish wish = {.message = {.set = set,
+                                                 .form = MESSAGE_JSON,
+                                                 .after = after,
+                                                 .patience = LOG_DISK}};
     struct memory_page made;
 
     buf_init(&p.text, SIZE_MAX);
@@ -137,14 +139,14 @@ TEST(yields_every_entry_once_page_by_page)
 TEST(says_when_it_would_wait_for_a_disk)
 {
     struct sets *s = *state;
-    struct memory_wish wish = {.form = MESSAGE_JSON, .after = 2};
+    struct memory_wish wish = {.message = {.form = MESSAGE_JSON, .after = 2}};
     struct memory_page page = {NULL};
 
     sets_open(s);
     sets_post(s, "demo", 1, 5);
     sets_close(s);
     sets_open(s);
-    wish.set = sets_find(s, "demo");
+    wish.message.set = sets_find(s, "demo");
     assert_int_equal(memory_open(&wish, &page, NULL), STATUS_AGAIN);
     assert_null(page.body);
 }
@@ -154,12 +156,12 @@ TEST(refuses_the_future)
 {
     struct sets *s = *state;
     struct memory_wish wish = {
-        .form = MESSAGE_JSON, .after = 6, .patience = LOG_DISK};
+        .message = {.form = MESSAGE_JSON, .after = 6, .patience = LOG_DISK}};
     struct memory_page page = {NULL};
     struct problem why = {""};
 
     sets_open(s);
-    wish.set = sets_post(s, "demo", 1, 5);
+    wish.message.set = sets_post(s, "demo", 1, 5);
     assert_int_equal(memory_open(&wish, &page, &why), STATUS_GONE);
     assert_null(page.body);
     assert_string_equal(why.text,
@@ -193,7 +195,8 @@ TEST(only_a_reader_that_cannot_wait_is_refused)
 {
     static const struct client_key key = {.address = {1}};
     struct sets *s = *state;
-    struct memory_wish wish = {.form = MESSAGE_JSON, .patience = LOG_DISK};
+    struct memory_wish wish = {
+        .message = {.form = MESSAGE_JSON, .patience = LOG_DISK}};
     struct memory_page page = {NULL};
     struct problem why = {""};
     struct clients *clients;
@@ -201,17 +204,17 @@ TEST(only_a_reader_that_cannot_wait_is_refused)
     uint64_t before = count_refusals();
 
     sets_open(s);
-    wish.set = sets_post(s, "demo", 1, 5);
+    wish.message.set = sets_post(s, "demo", 1, 5);
     clients = &s->registry->clients;
     clients_limit_each(clients, CLIENT_ANSWERS, 1);
     wish.client = client_of(clients, &key);
     holding_init(&other, clients, wish.client, CLIENT_ANSWERS);
     assert_true(holding_try(&other, 1));
 
-    wish.is_silent = true;
+    wish.message.is_silent = true;
     assert_int_equal(memory_open(&wish, &page, &why), STATUS_BUSY);
     assert_int_equal(count_refusals(), before);
-    wish.is_silent = false;
+    wish.message.is_silent = false;
     assert_int_equal(memory_open(&wish, &page, &why), STATUS_LIMITED);
     assert_int_equal(count_refusals(), before + 1);
 
