@@ -12,6 +12,18 @@ int64_t clock_now_us(void);
 int64_t clock_steady_us(void);
 int64_t clock_steady_ms(void); /* the same in milliseconds */
 
+/* Milliseconds until that time of clock_steady_us, rounded up: for poll(2). 0:
+ * it has come. */
+static inline int
+clock_wait_ms(int64_t until_us)
+{
+    int64_t wait_us = until_us - clock_steady_us();
+
+    if (wait_us <= 0)
+        return 0;
+    return wait_us / 1000 < INT_MAX ? (int)((wait_us + 999) / 1000) : INT_MAX;
+}
+
 /* Pauses between attempts. Pure. */
 
 /* Settings, in microseconds. */

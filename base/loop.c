@@ -353,12 +353,10 @@ on_prepare(uv_prepare_t *prepare)
     if (is_uncovered(loop)) {
         /* Sets the timer for the first alarm. libuv counts from the beginning
          * of the turn, unless its time is brought up to date. */
-        int64_t wait_us = loop->first->at_us - clock_steady_us();
-
         loop->due_us = loop->first->at_us;
         uv_update_time(&loop->uv);
         uv_timer_start(&loop->timer, on_timer,
-                       wait_us > 0 ? ((uint64_t)wait_us + 999) / 1000 : 0, 0);
+                       (uint64_t)clock_wait_ms(loop->due_us), 0);
     }
     if (!loop->is_ending || loop->n_jobs)
         return;
@@ -432,14 +430,7 @@ loop_fd(const struct loop *loop)
 int
 loop_timeout_ms(const struct loop *loop)
 {
-    const struct alarm *first = loop->first;
-    int64_t wait_us = first ? first->at_us - clock_steady_us() : -1;
-
-    if (!first)
-        return -1;
-    if (wait_us <= 0)
-        return 0;
-    return wait_us / 1000 < INT_MAX ? (int)((wait_us + 999) / 1000) : INT_MAX;
+    return loop->first ? clock_wait_ms(loop->first->at_us) : -1;
 }
 
 void

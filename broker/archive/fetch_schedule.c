@@ -1,8 +1,10 @@
 #include "broker/archive/fetch_schedule.h"
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"
+#include "proto/fnv1a.h"
 #include "proto/http/websub.h"
 
 /* Fetches started per connection: those without one wait in the fetcher, which
@@ -35,11 +37,7 @@ pause_after(struct fetch_schedule *f, unsigned failures)
     struct backoff backoff = {config->fetch_retry_first_us,
                               config->fetch_retry_max_us};
 
-    /* Xorshift: good enough to spread. */
-    f->random ^= f->random << 13;
-    f->random ^= f->random >> 17;
-    f->random ^= f->random << 5;
-    return backoff_pause(&backoff, failures, f->random);
+    return backoff_pause(&backoff, failures, random_u32());
 }
 
 static unsigned
@@ -54,16 +52,14 @@ most_at_once(const struct fetch_schedule *f)
 static uint32_t
 host_of(const struct fetch_schedule *f, const struct set *set, struct slice url)
 {
-    uint32_t hash =
-        2166136261u ^ f->seed ^ (uint32_t)((uintptr_t)set_creator(set) >> 4);
+    uint64_t hash = FNV1A_BEGIN ^ f->seed ^ (uintptr_t)set_creator(set) >> 4;
     struct buf key;
 
     buf_init(&key, WEBSUB_URL_MAX);
     websub_authority(&key, url);
-    for (size_t i = 0; i < key.size; i++)
-        hash = (hash ^ (unsigned char)key.data[i]) * 16777619u;
+    hash = fnv1a(hash, buf_slice(&key));
     buf_fini(&key);
-    return (hash ^ hash >> 16) % FETCH_SCHEDULE_HOSTS;
+    return (uint32_t)((hash ^ hash >> 32) % FETCH_SCHEDULE_HOSTS);
 }
 
 /* Fetches that were under way together and fail count as one failure. */
@@ -484,8 +480,7 @@ fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
     f->thread = thread;
     list_init(&f->under_way);
     turn_init(&f->turn, TURN_FETCH, registry, wants_fetch, f);
-    f->seed = (uint32_t)clock_now_us() * 2654435761u;
-    f->random = f->seed | 1;
+    f->seed = random_u32();
     return content_download_open(&f->fetcher, registry->config, allowed,
                                  contents_arriving(contents), on_over, f, why);
 }

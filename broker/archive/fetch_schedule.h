@@ -56,7 +56,7 @@ struct fetch_schedule {
         int64_t rest_us; /* not before; steady clock */
     } hosts[FETCH_SCHEDULE_HOSTS];
 
-    uint32_t seed, random;
+    uint32_t seed;   /* of the hash of hosts */
     int64_t rest_us; /* nothing before: our own trouble; steady clock */
     struct turn turn;
 };

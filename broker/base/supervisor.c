@@ -90,11 +90,7 @@ supervisor_close(struct supervisor *s)
 int
 supervisor_wait_ms(const struct supervisor *s)
 {
-    int64_t wait_us = s->next_us - clock_steady_us();
-
-    if (!s->watchdog_us)
-        return -1;
-    return wait_us > 0 ? (int)((wait_us + 999) / 1000) : 0;
+    return s->watchdog_us ? clock_wait_ms(s->next_us) : -1;
 }
 
 void

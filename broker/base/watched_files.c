@@ -308,7 +308,7 @@ due_us(const struct group *g)
 int
 watched_files_wait_ms(const struct watched_files *w)
 {
-    int64_t now_us = clock_steady_us(), first_us = 0;
+    int64_t first_us = 0;
 
     for (size_t i = 0; i < w->n_groups; i++) {
         int64_t at_us = due_us(&w->groups[i]);
@@ -316,9 +316,7 @@ watched_files_wait_ms(const struct watched_files *w)
         if (at_us && (!first_us || at_us < first_us))
             first_us = at_us;
     }
-    if (!first_us)
-        return -1;
-    return first_us > now_us ? (int)((first_us - now_us + 999) / 1000) : 0;
+    return first_us ? clock_wait_ms(first_us) : -1;
 }
 
 /* True if an event is about a file that a path names. Others change the same

@@ -49,7 +49,6 @@ await_events(struct mqtt *mqtt, int64_t end_us)
 {
     struct pollfd fds[2] = {{mqtt->wake_fd, POLLIN, 0}, {-1, 0, 0}};
     int64_t until_us = mqtt_earlier(end_us, mqtt->turn_us);
-    int64_t wait_us;
     uint64_t wakes;
     int wait_ms = -1;
 
@@ -69,14 +68,10 @@ await_events(struct mqtt *mqtt, int64_t end_us)
     }
     if (mqtt->is_connected)
         until_us = mqtt_earlier(until_us, mqtt->misc_us);
-    if (has_unread(mqtt)) {
+    if (has_unread(mqtt))
         wait_ms = 0;
-    } else if (until_us != MQTT_NEVER) {
-        wait_us = until_us - clock_steady_us();
-        wait_ms = wait_us <= 0              ? 0
-                  : wait_us >= 3600000000ll ? 3600000
-                                            : (int)((wait_us + 999) / 1000);
-    }
+    else if (until_us != MQTT_NEVER)
+        wait_ms = clock_wait_ms(until_us);
     if (poll(fds, 2, wait_ms) < 0)
         return 0; /* EINTR: one more round */
     if (fds[0].revents && read(mqtt->wake_fd, &wakes, sizeof(wakes)) < 0)

@@ -1,8 +1,8 @@
 
-#include <openssl/rand.h>
 #include <openssl/ssl.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/mqtt/mqtt_client.h"
@@ -148,17 +148,14 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
                                     mqtt->options.config->retry_max_us};
     const struct bridge_config *c = mqtt->options.config;
     struct problem *warned = mqtt->failures.warned;
-    uint32_t random = 0;
     int64_t pause_us;
     bool is_news = true;
 
-    if (RAND_bytes((unsigned char *)&random, sizeof(random)) != 1)
-        random = 0; /* waits the whole pause */
     mqtt->failures.n++;
     mqtt->failures.is_flapping = was_connected && !mqtt->is_settled;
     mqtt->failures.n_cuts =
         mqtt->failures.is_flapping ? mqtt->failures.n_cuts + 1 : 0;
-    pause_us = backoff_pause(&backoff, mqtt->failures.n, random);
+    pause_us = backoff_pause(&backoff, mqtt->failures.n, random_u32());
     metrics_add(METRIC_MQTT_FAILURES, 1);
     /* Logs a reason as a warning once: a client that tries twice a minute would
      * repeat it all night. Logs repeats for debugging. If the MQTT broker
