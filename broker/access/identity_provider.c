@@ -85,7 +85,7 @@ read_keys(struct jwk_set **keys, const char *path, struct problem *why)
     FILE *file = fopen(path, "re");
     enum status rc = STATUS_OK;
     struct stat info;
-    struct buf text;
+    struct buf text = {.max = JWK_SET_BYTES_MAX + 1};
     mode_t mode;
     char *room;
 
@@ -93,7 +93,6 @@ read_keys(struct jwk_set **keys, const char *path, struct problem *why)
         return problem_errno(why, "cannot read the JWK set", path);
     setvbuf(file, NULL, _IONBF, 0); /* no copy of a secret */
     mode = fstat(fileno(file), &info) ? 0 : info.st_mode;
-    buf_init(&text, JWK_SET_BYTES_MAX + 1);
     room = buf_room(&text, JWK_SET_BYTES_MAX + 1);
     if (!room)
         rc = problem_memory(why);

@@ -184,14 +184,13 @@ static bool
 is_of_host(const struct call *call)
 {
     struct problem why = {""};
-    struct buf asked, answering;
+    struct buf asked = {.max = WEBSUB_URL_MAX},
+               answering = {.max = WEBSUB_URL_MAX};
     bool is;
 
     if (!call->final_url ||
         websub_check_url(slice_of(call->final_url), "it", &why))
         return true;
-    buf_init(&asked, WEBSUB_URL_MAX);
-    buf_init(&answering, WEBSUB_URL_MAX);
     websub_authority(&asked, slice_of(call->url));
     websub_authority(&answering, slice_of(call->final_url));
     is = slice_equal(buf_slice(&asked), buf_slice(&answering));

@@ -53,9 +53,8 @@ static uint32_t
 host_of(const struct fetch_schedule *f, const struct set *set, struct slice url)
 {
     uint64_t hash = FNV1A_BEGIN ^ f->seed ^ (uintptr_t)set_creator(set) >> 4;
-    struct buf key;
+    struct buf key = {.max = WEBSUB_URL_MAX};
 
-    buf_init(&key, WEBSUB_URL_MAX);
     websub_authority(&key, url);
     hash = fnv1a(hash, buf_slice(&key));
     buf_fini(&key);
@@ -153,10 +152,9 @@ keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
                                 .is_here = true};
     struct content_pin *pin = NULL;
     char dir[SET_DIR_MAX];
-    struct buf bytes;
+    struct buf bytes = {.max = CONTENT_POST_MAX};
     enum status rc = contents_pin(f->contents, fetch->set, &pin, why);
 
-    buf_init(&bytes, CONTENT_POST_MAX);
     set_dir(fetch->set, dir);
     if (!rc)
         rc = contents_place(pin, &fetch->arriving, why);
@@ -299,7 +297,7 @@ consider_content(struct fetch_schedule *f, struct set *set,
     const char *fragment;
     struct fetch *fetch;
     struct fetch_host *host;
-    struct buf url;
+    struct buf url = {.max = URL_SIZE_MAX};
     uint32_t number;
     enum status rc = STATUS_OK;
 
@@ -310,7 +308,6 @@ consider_content(struct fetch_schedule *f, struct set *set,
     fragment = memchr(loc.data, '#', loc.size);
     if (fragment)
         loc.size = (size_t)(fragment - loc.data);
-    buf_init(&url, URL_SIZE_MAX);
     uri_add_sendable(&url, loc); /* it may be an IRI */
     if (websub_check_url(buf_slice(&url), "its loc", why)) {
         rc = give_up(f, set, missing, FETCH_REFUSED, why);

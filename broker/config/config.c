@@ -574,9 +574,8 @@ write_option(const struct config *config, size_t i, struct buf *to)
     const struct config_origins *from = &config->origins;
     const struct option *o = &rows[i];
     char place[4200], *query;
-    struct buf value;
+    struct buf value = {.max = 8192};
 
-    buf_init(&value, 8192);
     if (o->type == OPTION_OWN)
         buf_add_text(&value, config->mqtt); /* the only one */
     else
@@ -674,9 +673,8 @@ void
 config_report_update(struct config_report *report, const struct config *config)
 {
     const char *separator = "";
-    struct buf text, before;
+    struct buf text = {.max = CONFIG_REPORT_MAX}, before;
 
-    buf_init(&text, CONFIG_REPORT_MAX);
     BUF_ADD(&text, "{\"options\":[");
     for (size_t i = 0; i < N_ROWS; i++) {
         if (rows[i].type == OPTION_WISH || rows[i].type == OPTION_FILE)

@@ -86,7 +86,7 @@ capabilitylist_open(const struct document_wish *wish, struct document *document,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
     };
-    struct buf text;
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
     struct writing writing = {.text = &text};
 
     /* The root's links: upward, to the one Source Description that covers it,
@@ -108,7 +108,6 @@ capabilitylist_open(const struct document_wish *wish, struct document *document,
             MQTT_LINK_REL, {link->text, link->size}, NULL, link->type};
     }
     set_links_hubs(set, &writing.hubs);
-    buf_init(&text, DOCUMENT_BYTES_MAX);
     document_header(&text, &head);
     capabilitylist_each(wish->set, &wish->head, add_capability, &writing);
     document_footer(&text, DOCUMENT_URLSET);

@@ -26,12 +26,11 @@ make_page(struct buf *text, const struct memory_wish *wish, struct problem *why)
         .depth = MEMORY_DEPTH,
     };
     struct lines lines;
-    struct buf html;
+    struct buf html = {.max = HTML_BYTES_MAX};
     enum status rc;
 
     lines_init(&lines, NULL);
     lines.piece = buf_slice(text);
-    buf_init(&html, HTML_BYTES_MAX);
     rc = html_document_write(&html, &page, &lines, why);
     buf_fini(&lines.line);
     if (rc) {
@@ -51,7 +50,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     struct registry *registry = set->registry;
     struct message_wish message = wish->message;
     struct holding held; /* the page, until its client has read it */
-    struct buf text;
+    struct buf text = {.max = (size_t)1 << 30};
     enum status rc = STATUS_OK;
 
     if (wish->is_page && message.patience == LOG_MEMORY)
@@ -64,7 +63,6 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     message.upto = UINT64_MAX;
     message.max_bytes = registry->config->message_bytes;
     message.has_next = true;
-    buf_init(&text, (size_t)1 << 30);
     holding_init(&held, &registry->clients, wish->client, CLIENT_ANSWERS);
     /* Without room for the largest page none is made in vain. */
     rc = take_text(&held, message.max_bytes, wish, why);

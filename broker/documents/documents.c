@@ -183,7 +183,7 @@ make_page(const struct document_found *found, const struct document_wish *wish,
         .next = next,
     };
     struct lines lines;
-    struct buf text;
+    struct buf text = {.max = HTML_BYTES_MAX};
     enum status rc;
 
     if (found->end) {
@@ -191,7 +191,6 @@ make_page(const struct document_found *found, const struct document_wish *wish,
         write_neighbour(next, found, wish, wish->last + 1);
     }
     lines_init(&lines, xml.body);
-    buf_init(&text, HTML_BYTES_MAX);
     rc = html_document_write(&text, &page, &lines, why);
     rc = document_of_text(document, &text, rc, why);
     if (!rc) {

@@ -260,21 +260,19 @@ dumps_current_open(const struct document_wish *wish, struct document *document,
 {
     uint64_t most = wish->registry->config->index_lists;
     uint64_t last = wish->head.generations[wish->kind].current.number;
-    struct run run = {.n = 0};
-    struct buf text;
+    struct run run = {.entries.max = DOCUMENT_BYTES_MAX};
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
     enum status rc;
 
     if (last == 0)
         return refuse_none(wish, why);
     if (wish->kind != GENERATION_CHANGEDUMP)
         return open_one(wish, document, why);
-    buf_init(&run.entries, DOCUMENT_BYTES_MAX);
     rc = each_generation(wish, last > most ? last - most + 1 : 1, last,
                          add_dump, &run, why);
     if (!rc && run.n <= 1) {
         rc = open_one(wish, document, why);
     } else if (!rc) {
-        buf_init(&text, DOCUMENT_BYTES_MAX);
         document_begin(&text, wish, DOCUMENT_SITEMAPINDEX,
                        links_kinds[wish->kind].capability, run.from_us,
                        "archives",
@@ -373,11 +371,10 @@ static enum status
 open_generations(const struct document_wish *wish, uint64_t first,
                  uint64_t last, struct document *document, struct problem *why)
 {
-    struct buf text;
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
     size_t header;
     enum status rc;
 
-    buf_init(&text, DOCUMENT_BYTES_MAX);
     write_archive_head(&text, wish, DOCUMENT_URLSET, parts_now(wish).has_index);
     header = text.size;
     rc = each_generation(wish, first, last, add_archived, &text, why);
@@ -411,7 +408,7 @@ generation_archive_open(const struct document_wish *wish,
     struct generation first;
     struct generation_page page = {wish->kind, 1, &first, 1};
     enum status rc = STATUS_OK;
-    struct buf text;
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
 
     if (all->n_archived == 0)
         return problem(why, STATUS_NOT_FOUND,
@@ -419,7 +416,6 @@ generation_archive_open(const struct document_wish *wish,
     if (!parts.has_index)
         return open_generations(wish, all->first_archived, all->last, document,
                                 why);
-    buf_init(&text, DOCUMENT_BYTES_MAX);
     write_archive_head(&text, wish, DOCUMENT_SITEMAPINDEX, false);
     while (page.from <= all->last) {
         uint64_t begin;
@@ -635,15 +631,13 @@ open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
         .until_us = DATETIME_NONE,
         .coverage = &coverage,
     };
-    struct few few = {.n = 0};
-    struct buf text;
+    struct few few = {.bytes.max = SET_FEW_BYTES};
+    struct buf text = {.max = SET_FEW_BYTES + DOCUMENT_FRAME_MAX};
     enum status rc;
 
     if (generation != SMALL)
         return open_file(wish, generation, GENERATION_DOCUMENT, part, document,
                          why);
-    buf_init(&few.bytes, SET_FEW_BYTES);
-    buf_init(&text, SET_FEW_BYTES + DOCUMENT_FRAME_MAX);
     rc = fold_log(wish, coverage.last, &few, &head.at_us, why);
     if (few.bytes.failed) {
         store_relaxed(&wish->set->is_long, true);

@@ -322,11 +322,12 @@ bool
 html_json(struct buf *to, const struct html_head *head, struct slice json,
           bool is_problem)
 {
-    struct json_page p = {.to = to, .is_problem = is_problem};
+    struct json_page p = {.to = to,
+                          .is_problem = is_problem,
+                          .rel.max = VALUE_MAX,
+                          .text.max = VALUE_MAX};
     enum status rc;
 
-    buf_init(&p.rel, VALUE_MAX);
-    buf_init(&p.text, VALUE_MAX);
     html_begin(to, head);
     rc = json_parse_text(json, on_event, &p, NULL);
     html_end(to, head);

@@ -411,13 +411,13 @@ html_document_write(struct buf *to, const struct html_wish *wish,
     struct page p = {
         .wish = wish,
         .first = wish->page ? (wish->page - 1) * HTML_ENTRIES : 0,
+        .facts.max = HTML_BYTES_MAX,
+        .links.max = HTML_BYTES_MAX,
+        .rows.max = HTML_BYTES_MAX,
+        .other.max = 2 * HTML_TEXT_MAX,
     };
     enum status rc;
 
-    buf_init(&p.facts, HTML_BYTES_MAX);
-    buf_init(&p.links, HTML_BYTES_MAX);
-    buf_init(&p.rows, HTML_BYTES_MAX);
-    buf_init(&p.other, 2 * HTML_TEXT_MAX);
     rc = read_document(&p, lines);
     if (rc)
         rc = problem(why, rc, "the document cannot be read");

@@ -116,13 +116,12 @@ landing_open(const struct document_wish *wish, struct document *document,
     struct page p = {
         .url = wish->registry->options.public_url,
         .covered_by = covered_by,
+        .links.max = DOCUMENT_BYTES_MAX,
+        .rows.max = DOCUMENT_BYTES_MAX,
     };
-    struct buf text;
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
     enum status rc;
 
-    buf_init(&text, DOCUMENT_BYTES_MAX);
-    buf_init(&p.links, DOCUMENT_BYTES_MAX);
-    buf_init(&p.rows, DOCUMENT_BYTES_MAX);
     registry_each(wish->registry, add_set, &p);
     BUF_ADD(&text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n"
                    "<meta charset=\"utf-8\">\n"
@@ -185,9 +184,8 @@ enum status
 robots_open(const struct document_wish *wish, struct document *document,
             struct problem *why)
 {
-    struct buf text;
+    struct buf text = {.max = ROBOTS_BYTES};
 
-    buf_init(&text, ROBOTS_BYTES);
     BUF_ADD(&text, "User-agent: *\nDisallow:\n");
     registry_each(wish->registry, add_sitemap, &text);
     return document_of_text(document, &text, STATUS_OK, why);

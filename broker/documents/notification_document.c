@@ -23,10 +23,9 @@ notifications_open(const struct document_wish *wish, struct document *document,
         .max_bytes = wish->registry->config->message_bytes,
         .is_framework = wish->topic == LINK_FRAMEWORK_NOTIFICATIONS,
     };
-    struct buf text;
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
     enum status rc;
 
-    buf_init(&text, DOCUMENT_BYTES_MAX);
     rc = latest_message_write(&text, &message, why);
     return document_of_text(document, &text, rc, why);
 }

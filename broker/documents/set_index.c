@@ -329,14 +329,13 @@ changelist_archive_open(const struct document_wish *wish,
     enum status rc = STATUS_OK;
     size_t header, last_part = 0;
     struct digest tag;
-    struct buf text;
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
 
     if (head->list == head->first_list)
         return problem(why, STATUS_NOT_FOUND,
                        "no Change List of this set is closed yet");
     if (!parts.has_index)
         return open_lists(wish, 1, UINT64_MAX, document, why);
-    buf_init(&text, DOCUMENT_BYTES_MAX);
     document_begin(&text, wish, DOCUMENT_SITEMAPINDEX, CAP_CHANGELIST_ARCHIVE,
                    DATETIME_NONE, "last", set_link(wish->set, LINK_LATEST));
     header = text.size;

@@ -202,13 +202,12 @@ source_description_open(const struct document_wish *wish,
     struct parts parts = source_description_parts(wish->registry);
     struct picked picked = {.principal = wish->principal, .upto = UINT64_MAX};
     uint64_t end = 0;
-    struct buf text;
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
     enum status rc;
 
     if (!parts.has_index)
         return open_sets(wish, 0, UINT64_MAX, NULL, document, why);
     /* The index of the parts that have a set, in order. */
-    buf_init(&text, DOCUMENT_BYTES_MAX);
     registry_each(wish->registry, pick_set, &picked);
     write_head(&text, DOCUMENT_SITEMAPINDEX, wish, NULL);
     if (picked.n > 0)

@@ -63,7 +63,7 @@ answers_choose_face(struct request *rq, const char *const *programs, size_t n)
     static const char *const page = "text/html";
     struct slice accept = {NULL, 0}, text;
     bool is_raw = request_parameter(rq, "raw", &text);
-    struct buf names;
+    struct buf names = {.max = 256};
     int chosen;
 
     if (!is_raw && rq->prefers_page)
@@ -74,7 +74,6 @@ answers_choose_face(struct request *rq, const char *const *programs, size_t n)
         return chosen < 0 ? 0 : chosen;
     if (accept_choose(accept, &page, 1) == 0)
         return FACE_PAGE;
-    buf_init(&names, 256);
     for (size_t i = 0; i < n; i++)
         buf_add_format(&names, "%s, ", programs[i]);
     request_refuse(rq, 406, "this is served as %.*sand %s, not as \"%s\"",

@@ -131,7 +131,7 @@ authorization_refuse(struct request *rq, const struct principal *principal,
                      unsigned rights, struct slice name)
 {
     struct problem why = {""};
-    struct buf words, members;
+    struct buf words = {.max = 256}, members = {.max = 512};
 
     if (principal->is_everyone ||
         principal_is_over(principal, clock_now_us())) {
@@ -147,8 +147,6 @@ authorization_refuse(struct request *rq, const struct principal *principal,
             "closes it (tidingsd token add root --admin --data DIR)");
         return;
     }
-    buf_init(&words, 256);
-    buf_init(&members, 512);
     rights_write(&words, rights, "", " or ");
     problem_set(&why, "this token has no right to %.*s%s%s%s", (int)words.size,
                 words.data, name.size ? " \"" : "", problem_quote(name).text,

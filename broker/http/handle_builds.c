@@ -31,9 +31,8 @@ answer_closed(struct deferral *d, struct request *rq)
     struct link_text list =
         link_to(c->set->registry->options.public_url, LINK_LIST, c->set->name,
                 NULL, c->post.ended);
-    struct buf text;
+    struct buf text = {.max = 4096};
 
-    buf_init(&text, 4096);
     buf_add_format(&text, "{\"set\":\"%s\"", c->set->name);
     if (c->post.ended) {
         json_number_member(&text, "closed", c->post.ended);
@@ -108,7 +107,7 @@ answer_build(struct deferral *d, struct request *rq)
     struct link_text list = set_link_generation(set, g->kind, g->number);
     char members[64];
     struct response r;
-    struct buf text;
+    struct buf text = {.max = 8192};
 
     /* The content may come, and the same request may succeed later; nobody
      * knows when, so there is no Retry-After. */
@@ -119,7 +118,6 @@ answer_build(struct deferral *d, struct request *rq)
         response_answer_problem(rq, &r, &b->order.why, members);
         return;
     }
-    buf_init(&text, 8192);
     buf_add_format(&text, "{\"set\":\"%s\"", set->name);
     if (is_ready) {
         json_number_member(&text, "generation", g->number);

@@ -149,9 +149,8 @@ answer_posted(struct deferral *d, struct request *rq)
     const struct ingest *ingest = posting_of(d)->ingest;
     const struct post *post = &ingest->post;
     struct response r;
-    struct buf text;
+    struct buf text = {.max = 4096};
 
-    buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
     json_text(&text, slice_of(ingest->set->name));
     json_number_member(&text, "first", post->first);

@@ -68,9 +68,8 @@ add_discovery(struct response *r, const struct opening *o)
 {
     if (o->wish.set) {
         struct link_text list = set_link(o->wish.set, LINK_CAPABILITYLIST);
-        struct buf text;
+        struct buf text = {.max = RESPONSE_HEADERS_MAX};
 
-        buf_init(&text, RESPONSE_HEADERS_MAX);
         if (o->found.topic) {
             notifications_links(&text, &o->wish);
             BUF_ADD(&text, ", ");

@@ -49,9 +49,8 @@ static void
 answer_gone(struct request *rq, const struct reading *r, const struct set *set,
             const struct head *head)
 {
-    struct buf members;
+    struct buf members = {.max = 4096};
 
-    buf_init(&members, 4096);
     positions_members(set, head, &members);
     request_answer_problem_with(rq, response_status_of(STATUS_GONE), &r->why,
                                 NULL, members.data);
@@ -66,7 +65,7 @@ answer_memory(struct request *rq, const struct reading *r)
     const struct set *set = r->wish.message.set;
     const char *url = set->registry->options.public_url;
     struct slice filter = {NULL, 0};
-    struct buf links;
+    struct buf links = {.max = RESPONSE_HEADERS_MAX};
 
     /* If the set was removed meanwhile, there is no position to restart at. */
     if (r->status == STATUS_GONE && log_head(set->log, &head)) {
@@ -82,7 +81,6 @@ answer_memory(struct request *rq, const struct reading *r)
     /* adds the links `self` and `next`. */
     if (r->filter)
         filter = filter_text(&r->filter->filter);
-    buf_init(&links, RESPONSE_HEADERS_MAX);
     BUF_ADD(&links, "<");
     link_memory(&links, url, set->name, r->head.epoch, r->page.after, filter);
     BUF_ADD(&links, ">; rel=\"self\", <");

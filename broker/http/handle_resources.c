@@ -130,10 +130,9 @@ answer_upload(struct deferral *d, struct request *rq)
     const struct upload_outcome *o = &p->outcome;
     struct problem why = {""};
     struct response r;
-    struct buf text;
+    struct buf text = {.max = 4096};
     char excess[64];
 
-    buf_init(&text, 4096);
     if (!o->counts.held_back || p->knows_held_back) {
         BUF_ADD(&text, "{");
         add_counts(&text, p->name, o);

@@ -274,10 +274,8 @@ make_list_page(struct buf *rows, const struct request *rq, struct slice next)
         .other = SLICE("?raw"),
         .other_name = "As JSON",
     };
-    struct buf page, escaped;
+    struct buf page = {.max = rows->max}, escaped = {.max = HTML_TEXT_MAX};
 
-    buf_init(&page, rows->max);
-    buf_init(&escaped, HTML_TEXT_MAX);
     xml_escape(&escaped, next);
     head.next = buf_slice(&escaped);
     html_begin(&page, &head);
@@ -323,11 +321,10 @@ answer_set(struct request *rq, unsigned status, struct set *set,
     bool is_get = method == METHOD_GET || method == METHOD_HEAD;
     int face = is_get ? answers_choose_face(rq, &set_type, 1) : 0;
     struct response r;
-    struct buf text;
+    struct buf text = {.max = DESCRIPTION_MAX};
 
     if (face == FACE_NONE)
         return;
-    buf_init(&text, DESCRIPTION_MAX);
     add_description(&text, set, head);
     if (text.failed) {
         request_refuse(rq, 503, NO_MEMORY);
@@ -351,9 +348,8 @@ answer_set(struct request *rq, unsigned status, struct set *set,
             .other_name = "As JSON",
             .capability = link_slice(&list),
         };
-        struct buf page;
+        struct buf page = {.max = SET_PAGE_MAX};
 
-        buf_init(&page, SET_PAGE_MAX);
         if (html_json(&page, &page_head, buf_slice(&text), false)) {
             buf_fini(&text);
             text = page;
@@ -384,9 +380,8 @@ answer_change(struct deferral *d, struct request *rq)
     struct head head;
 
     if (post->status) {
-        struct buf members;
+        struct buf members = {.max = 4096};
 
-        buf_init(&members, 4096);
         if (discards_any(&p->change->discards)) {
             BUF_ADD(&members, ",\"discards\":");
             discards_write(&members, &p->change->discards);
@@ -490,13 +485,12 @@ enum status
 handle_harvest_get(const struct route_call *call)
 {
     struct harvest *harvest = registry_harvest(call->set);
-    struct buf text;
+    struct buf text = {.max = HARVEST_TEXT_MAX + 1};
 
     if (!harvest)
         return problem(call->why, STATUS_NOT_FOUND,
                        "no harvester has reported on the set %s",
                        call->set->name);
-    buf_init(&text, HARVEST_TEXT_MAX + 1);
     buf_add_slice(&text, harvest->text);
     BUF_ADD(&text, "\n");
     harvest_unref(harvest);
@@ -512,10 +506,9 @@ handle_set_rate_get(const struct route_call *call)
 {
     const char *before = "";
     struct rate rate;
-    struct buf text;
+    struct buf text = {.max = RATE_TEXT_MAX};
 
     rates_read(call->http->registry->rates, call->set, &rate);
-    buf_init(&text, RATE_TEXT_MAX);
     buf_add_format(&text, "{\"set\":\"%s\",", call->set->name);
     rates_write(&text, &rate);
     BUF_ADD(&text, ",\"readers\":{");
@@ -587,12 +580,11 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
            const struct principal *principal)
 {
     struct link_text stream = registry_link(http->registry, LINK_STREAMS);
-    struct buf next;
+    struct buf next = {.max = LINK_URL_MAX + 64};
 
     if (!wish->is_page)
         BUF_ADD(to, "{\"sets\":[");
     add_sets(to, http, page, wish, principal);
-    buf_init(&next, LINK_URL_MAX + 64);
     if (page->is_more && page->n > 0) {
         struct link_text link =
             link_format("%s/sets?after=%s", http->registry->options.public_url,
@@ -631,7 +623,7 @@ handle_sets_get(const struct route_call *call)
     bool has_since;
     struct page *page;
     struct response r;
-    struct buf text;
+    struct buf text = {.max = (size_t)2 * PAGE_SETS * DESCRIPTION_MAX};
     enum status rc;
 
     if (face == FACE_NONE)
@@ -647,7 +639,6 @@ handle_sets_get(const struct route_call *call)
     if (rc)
         return rc;
     page = memory_new(1, sizeof(*page)); /* not small */
-    buf_init(&text, (size_t)2 * PAGE_SETS * DESCRIPTION_MAX);
     if (page)
         write_sets(&text, call->http, rq, page, &wish, call->principal);
     if (!page || text.failed) {

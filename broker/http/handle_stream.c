@@ -53,7 +53,7 @@ choose_transport(struct http *http, struct request *rq, bool is_of_many,
                  struct problem *why)
 {
     struct slice offer = {NULL, 0}, extensions;
-    struct buf ours;
+    struct buf ours = {.max = OFFER_MAX};
     bool has_offer;
     enum status rc;
 
@@ -75,7 +75,6 @@ choose_transport(struct http *http, struct request *rq, bool is_of_many,
         terms->subprotocol = (*transport)->subprotocol;
     if (*transport)
         return STATUS_OK;
-    buf_init(&ours, OFFER_MAX);
     transports_offer(&ours);
     /* A token among them is a secret, and a browser needs another one. */
     if (memmem(offer.data, offer.size, "bearer.", strlen("bearer.")))

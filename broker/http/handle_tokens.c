@@ -101,9 +101,8 @@ handle_token(const struct route_call *call)
 enum status
 handle_token_self(const struct route_call *call)
 {
-    struct buf text;
+    struct buf text = {.max = TOKEN_JSON_MAX};
 
-    buf_init(&text, TOKEN_JSON_MAX);
     token_json_self(&text, call->principal);
     answers_buf(call->rq, 200, "application/json", "no-store", &text);
     return STATUS_OK;
@@ -142,7 +141,7 @@ handle_session_post(const struct route_call *call)
     enum status rc = STATUS_OK;
     struct response r;
     struct slice token;
-    struct buf text;
+    struct buf text = {.max = TOKEN_JSON_MAX};
 
     if (session_is_foreign(http, rq))
         return problem(call->why, STATUS_FORBIDDEN,
@@ -155,7 +154,6 @@ handle_session_post(const struct route_call *call)
     if (rc)
         return rc;
     session_end(http, rq); /* the session of the same browser */
-    buf_init(&text, TOKEN_JSON_MAX);
     token_json_self(&text, call->principal);
     response_init(&r, 201, "application/json", "no-store");
     if (!is_open) {

@@ -98,11 +98,10 @@ static void
 write_body(struct buf *to, const struct route *route)
 {
     const char *between = "";
-    struct buf text;
+    struct buf text = {.max = 4096};
 
     if (!route_takes_body(route))
         return;
-    buf_init(&text, 4096);
     BUF_ADD(to, "\"requestBody\":{\"content\":{");
     for (size_t i = 0; i < ROUTE_BODIES; i++) {
         const struct route_body *body = &route->bodies[i];
@@ -203,9 +202,8 @@ static void
 write_reason(struct buf *to, const char *own, unsigned status)
 {
     bool is_also = slice_starts(slice_of(own), ALSO);
-    struct buf text;
+    struct buf text = {.max = 4096};
 
-    buf_init(&text, 4096);
     buf_add_format(&text, "%s%s%s", is_also ? general_reason(status) : "",
                    is_also ? "; " : "", own);
     json_text(to, buf_slice(&text));
@@ -325,9 +323,8 @@ static void
 write_refusals(struct buf *to)
 {
     unsigned last = 0;
-    struct buf all;
+    struct buf all = {.max = 16384};
 
-    buf_init(&all, 16384);
     BUF_ADD(&all, "What the router and the HTTP reader refuse:");
     for (size_t i = 0; i < route_refusals_size; i++) {
         const struct route_refusal *refusal = &route_refusals[i];
@@ -370,9 +367,8 @@ copy_begin(struct buf *to, const struct web_file *file, const char *name)
 void
 route_table_openapi(struct buf *to)
 {
-    struct buf paths;
+    struct buf paths = {.max = OPENAPI_MAX};
 
-    buf_init(&paths, OPENAPI_MAX);
     write_paths(&paths);
     copy_begin(to, &broker_http_openapi_json, "\"responses\":{");
     write_refusals(to);

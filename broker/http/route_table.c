@@ -627,9 +627,8 @@ print_refusals(FILE *to, const struct route *route)
 static void
 print_rights(FILE *to, unsigned rights)
 {
-    struct buf words;
+    struct buf words = {.max = 256};
 
-    buf_init(&words, 256);
     rights_write(&words, rights, "`", " or ");
     fprintf(to, "%.*s | ", (int)words.size, words.data);
     buf_fini(&words);

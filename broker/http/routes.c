@@ -135,11 +135,10 @@ refuse_type(struct request *rq, const struct route *route)
     char first = request_body_first(rq);
     struct problem why = {""};
     struct response r;
-    struct buf advice;
+    struct buf advice = {.max = 256};
 
     if (!strchr("{[<", first))
         first = '\0';
-    buf_init(&advice, 256);
     add_advice(&advice, body[0].types, "json", first, "{[");
     add_advice(&advice, body[0].types, "xml", first, "<");
     if (!advice.size)

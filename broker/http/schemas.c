@@ -233,11 +233,9 @@ write_member(struct buf *to, struct slice *members, struct buf *required)
 static void
 write_shape(struct buf *to, const struct json_shape *shape)
 {
-    struct buf made, required;
+    struct buf made = {.max = 8192}, required = {.max = 4096};
     struct slice members;
 
-    buf_init(&made, 8192);
-    buf_init(&required, 4096);
     if (shape->write)
         shape->write(shape, &made);
     else

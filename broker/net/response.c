@@ -602,14 +602,13 @@ static void
 make_problem_page(struct request *rq, struct response *r, struct buf *text)
 {
     const struct server_options *options = &rq->service->server->options;
-    struct buf page;
+    struct buf page = {.max = PROBLEM_PAGE_MAX};
 
     if (!options->write_problem)
         return;
     response_header(r, "Vary", REQUEST_PAGE_VARY);
     if (!rq->prefers_page || text->failed)
         return;
-    buf_init(&page, PROBLEM_PAGE_MAX);
     options->write_problem(&page, r->status, rq->path, buf_slice(text));
     if (page.failed || page.size == 0) {
         buf_fini(&page);
@@ -624,12 +623,11 @@ void
 response_answer_problem(struct request *rq, struct response *r,
                         const struct problem *why, const char *members)
 {
-    struct buf text;
+    struct buf text = {.max = PROBLEM_MAX};
 
     /* Without this header caches may keep 404, 405 and 410 (RFC 9110 section
      * 15.1), and hide a document that is made later. */
     response_header(r, "Cache-Control", "no-store");
-    buf_init(&text, PROBLEM_MAX);
     if (rq->is_text) {
         r->content_type = "text/plain; charset=utf-8";
         buf_add_text(&text, why && why->text[0] ? why->text

@@ -53,11 +53,10 @@ resume_text_write(struct buf *to, const char *log,
                   const struct resume_text *text)
 {
     uint64_t before = 0;
-    struct buf bytes;
+    struct buf bytes = {.max = BYTES_MAX};
     char encoded[RESUME_TEXT_MAX + 1];
     bool is_written;
 
-    buf_init(&bytes, BYTES_MAX);
     qsort(text->entries, text->n, sizeof(*text->entries), compare);
     add_number(&bytes, VERSION);
     for (size_t i = 0; i < EPOCH_SIZE; i += 2)

@@ -278,9 +278,8 @@ send_note(struct many *many, const char *event, struct slice json,
 {
     struct subscriber *s = &many->subscriber;
     enum stream_result sent;
-    struct buf wire;
+    struct buf wire = {.max = STREAM_FRAME_MAX};
 
-    buf_init(&wire, STREAM_FRAME_MAX);
     transports_note(&transport_rows[s->kind], &wire, event, json, id);
     sent = stream_write(s->stream, wire.data, wire.size);
     buf_fini(&wire);
@@ -336,10 +335,9 @@ send_with_text(struct many *many, const char *event, struct buf *json)
         .entries = memory_new(room + 1, sizeof(*text.entries)),
     };
     struct head framework;
-    struct buf id;
+    struct buf id = {.max = RESUME_TEXT_MAX};
     bool has_text;
 
-    buf_init(&id, RESUME_TEXT_MAX);
     has_text = log_head(m->registry->framework->log, &framework) &&
                stream_sets_positions(m, text.entries, room, &text.n) &&
                resume_text_write(&id, framework.epoch, &text);
@@ -363,9 +361,8 @@ send_with_text(struct many *many, const char *event, struct buf *json)
 static bool
 send_text(struct many *many)
 {
-    struct buf json;
+    struct buf json = {.max = END_MAX};
 
-    buf_init(&json, END_MAX);
     return send_with_text(many, NULL, &json);
 }
 
@@ -389,7 +386,7 @@ serve_member(struct many *many)
 {
     struct subscriber *s = &many->subscriber;
     struct stream_set *member;
-    struct buf json;
+    struct buf json = {.max = END_MAX};
 
     if (is_busy(many) || (many->is_due && send_text(many)))
         return;
@@ -402,7 +399,6 @@ serve_member(struct many *many)
         send_message(s);
         return;
     }
-    buf_init(&json, END_MAX);
     stream_sets_write_end(&json, member);
     stream_sets_remove(member);
     if (many->sets.n_refused == 0)
@@ -417,9 +413,8 @@ send_heartbeat_of_many(struct many *many)
 {
     int64_t heartbeat_us = many->sets.registry->config->heartbeat_us;
     char seconds[SECONDS_SIZE_MAX];
-    struct buf json;
+    struct buf json = {.max = END_MAX};
 
-    buf_init(&json, END_MAX);
     BUF_ADD(&json, "{");
     json_datetime_member(&json, "now", clock_now_us());
     BUF_ADD(&json, ",\"heartbeat\":");
@@ -837,7 +832,7 @@ on_message(struct stream *stream, const struct stream_message *message,
     struct follow_request request = {.n = 0};
     struct slice text = message->bytes;
     struct problem why = {""};
-    struct buf inflated;
+    struct buf inflated = {.max = STREAM_MESSAGE_MAX};
     enum status rc = STATUS_OK;
 
     (void)stream;
@@ -847,7 +842,6 @@ on_message(struct stream *stream, const struct stream_message *message,
         close_denied(&many->subscriber);
         return;
     }
-    buf_init(&inflated, STREAM_MESSAGE_MAX);
     if (message->is_deflated) {
         rc = inflate_message(message->bytes, &inflated, &why);
         text = buf_slice(&inflated);

@@ -212,8 +212,8 @@ transports_accept(const struct transport *t, struct request *rq,
                   const struct stream_handlers *handlers, void *user)
 {
     struct response r;
-    struct buf opening;
     char retry[40];
+    struct buf opening = {.max = 2 * sizeof(retry)};
     struct slice line = {retry, 0};
 
     if (t->subprotocol) {
@@ -223,7 +223,6 @@ transports_accept(const struct transport *t, struct request *rq,
     line.size = (size_t)snprintf(
         retry, sizeof(retry), "retry: %u\n\n",
         RETRY_MS + (unsigned)(clock_steady_us() % RETRY_SPREAD_MS));
-    buf_init(&opening, 2 * sizeof(retry));
     wire_text(&opening, framing_of(t), line);
     eventsource_head(&r);
     request_accept_long(rq, &r, buf_slice(&opening), handlers, user);
@@ -236,9 +235,8 @@ void
 transports_note(const struct transport *t, struct buf *to, const char *event,
                 struct slice json, struct slice id)
 {
-    struct buf text;
+    struct buf text = {.max = STREAM_FRAME_MAX};
 
-    buf_init(&text, STREAM_FRAME_MAX);
     if (!t->subprotocol && id.size > 0)
         buf_add_format(&text, "id: %.*s\n", SLICE_ARG(id));
     if (!t->subprotocol && event)
@@ -273,14 +271,12 @@ static void
 close_events(const struct transport *t, struct stream *stream,
              const struct ending *ending, const char *event)
 {
-    struct buf json, wire;
+    struct buf json = {.max = ENDING_MAX}, wire = {.max = ENDING_MAX};
 
     if (ending->is_within) {
         stream_end(stream, NULL, 0);
         return;
     }
-    buf_init(&json, ENDING_MAX);
-    buf_init(&wire, ENDING_MAX);
     BUF_ADD(&json, "{");
     json_text_member(&json, "detail", slice_of(ending->reason));
     buf_add_text(&json, ending->members ? ending->members : "");
@@ -360,12 +356,10 @@ void
 transports_frame(struct buf *to, const struct message *message,
                  struct deflater *deflater)
 {
-    struct buf text, packed;
+    struct buf text = {.max = MESSAGE_MAX}, packed = {.max = MESSAGE_MAX};
     struct wire wire;
     bool is_packed = false;
 
-    buf_init(&text, MESSAGE_MAX);
-    buf_init(&packed, MESSAGE_MAX);
     if (deflater) {
         message_copy(message, &text);
         is_packed =
@@ -389,9 +383,8 @@ wrap_message(struct shared_message *shared, const struct message *message,
     const struct channel *channel = &shared->wish.channel;
     const struct transport *transport = &transport_rows[channel->kind];
     struct deflater own = {NULL};
-    struct buf wire;
+    struct buf wire = {.max = SIZE_MAX};
 
-    buf_init(&wire, SIZE_MAX);
     if (message->size > 0 && !transport->subprotocol)
         eventsource_wrap(&wire, message, transport);
     else if (message->size > 0)

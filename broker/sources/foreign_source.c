@@ -200,9 +200,8 @@ on_head(struct call *call)
         /* HEAD took a while: the topic may have another owner by now. */
         struct intake_target target = intake_target_of(f, slice_of(s->url));
         enum status rc = STATUS_OK;
-        struct buf url;
+        struct buf url = {.max = LINK_URL_MAX + WEBSUB_URL_MAX};
 
-        buf_init(&url, LINK_URL_MAX + WEBSUB_URL_MAX);
         write_hub_of(&url, f, &target);
         command->http = judge_head(s, buf_slice(&url), &command->why);
         if (command->http == 200) {
@@ -272,7 +271,7 @@ judge_notification(struct foreign_sources *f, struct command *command,
 {
     struct problem *why = &command->why;
     struct slice self, other;
-    struct buf hub;
+    struct buf hub = {.max = LINK_URL_MAX + WEBSUB_URL_MAX};
     enum status rc;
 
     command->http = 400;
@@ -289,7 +288,6 @@ judge_notification(struct foreign_sources *f, struct command *command,
     if (rc)
         return rc;
     command->http = 400;
-    buf_init(&hub, LINK_URL_MAX + WEBSUB_URL_MAX);
     write_hub_of(&hub, f, target);
     if (!weblink_find(command->links, "hub", &other, NULL)) {
         rc = problem(why, STATUS_MALFORMED,
