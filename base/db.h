@@ -44,8 +44,6 @@ struct db_kind {
                             connection, temporary tables; NULL: none */
     const char *ceding;  /* a table whose rows a cluster replaces by its own
                             (broker/cluster/owned_db.h); NULL: none */
-    const char *notes;   /* of an owned database: a table that counts until rows
-                            of another owner come; NULL: none */
 };
 
 struct db {

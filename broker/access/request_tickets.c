@@ -257,6 +257,7 @@ request_tickets_follow(struct request_tickets *t, struct streams *streams,
                        struct problem *why)
 {
     struct lease lease = {.name = STREAM};
+    const struct leases leases = {{&lease}};
     bool has_paused =
         !t->has_made || clock_steady_us() - t->made_us >= TICKET_KEY_PAUSE_US;
     uint64_t id;
@@ -283,7 +284,7 @@ request_tickets_follow(struct request_tickets *t, struct streams *streams,
 
         memcpy(value.made_us, &made_us, sizeof(made_us));
         rc = RAND_bytes((unsigned char *)value.bytes, KEY_SIZE) == 1
-                 ? streams->ops->append(streams, STREAM, &lease, &n, &row, 1,
+                 ? streams->ops->append(streams, STREAM, &leases, &n, &row, 1,
                                         NULL, why)
                  : problem(why, STATUS_IO, "no random numbers for a key");
         OPENSSL_cleanse(&value, sizeof(value));

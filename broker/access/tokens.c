@@ -50,8 +50,9 @@ struct tokens {
     /* Of a cluster; `changing` is held. */
     struct owned_db *owned; /* NULL: this broker is alone */
     struct streams *streams;
-    struct lease lease;  /* of a change */
-    const char *refusal; /* NULL: this broker changes tokens */
+    struct lease lease;   /* of a change */
+    struct leases leases; /* it alone */
+    const char *refusal;  /* NULL: this broker changes tokens */
     int64_t n_read; /* rows that the connection had changed at the last reload;
                        -1: none yet */
 
@@ -368,7 +369,7 @@ own_stream(struct tokens *t, struct problem *why)
     if (rc == STATUS_CONFLICT)
         rc = problem(why, STATUS_BUSY, "another broker is changing tokens");
     if (!rc)
-        rc = owned_db_own(t->owned, &t->lease, why);
+        rc = owned_db_own(t->owned, &t->leases, why);
     return reload_changes(t, rc, why);
 }
 
@@ -381,6 +382,7 @@ tokens_join(struct tokens *t, struct streams *streams, const char *refusal,
     t->streams = streams;
     t->refusal = refusal;
     t->lease.name = STREAM;
+    t->leases.all[0] = &t->lease;
     t->n_read = -1;
     if (!t->db.handle)
         rc = load(t, why);

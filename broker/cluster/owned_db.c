@@ -26,6 +26,9 @@
 
 #define COLUMNS_MAX 32
 
+/* How often an append to a shared stream begins again behind rows of others. */
+#define APPENDS_MAX 30
+
 struct table {
     char *name;
     int n_columns;
@@ -45,8 +48,10 @@ struct owned_db {
     struct db *db;
     struct streams *streams;
     const char *stream;
-    const char *part;          /* or NULL */
-    const struct lease *lease; /* NULL: this broker does not own */
+    const char *part;            /* or NULL */
+    const struct leases *leases; /* NULL: this broker does not own */
+    struct leases own;           /* of a right */
+    bool is_shared;
     struct table tables[TABLES_MAX];
     size_t n_tables;
     uint64_t id;             /* of the stream; 0: it has read none yet */
@@ -55,7 +60,6 @@ struct owned_db {
     uint64_t n_kept;         /* of the last row that the database has */
     uint64_t n;              /* the same, in this transaction */
     bool is_doubtful;        /* the stream may have more */
-    bool has_begun;          /* the stream, with the rows of this database */
     uint64_t n_notes;        /* the last number that a note has, or may have */
     struct stream_note note; /* of this transaction */
 
@@ -251,7 +255,11 @@ owned_file_open(const struct owned_file *file, struct db *db,
         return rc;
     rc = owned_db_open(owned, db, right->streams, file->stream,
                        file->part_of_rows, why);
-    return rc ? rc : owned_db_own(*owned, right->lease, why);
+    if (rc)
+        return rc;
+    (*owned)->is_shared = file->is_shared;
+    (*owned)->own.all[0] = right->lease;
+    return right->lease ? owned_db_own(*owned, &(*owned)->own, why) : rc;
 }
 
 enum status
@@ -495,7 +503,6 @@ static enum status
 read_to_end(struct owned_db *o, enum status *end, struct problem *why)
 {
     uint64_t from = o->n, n = from;
-    char sql[300];
     enum status rc =
         o->streams->ops->read(o->streams, o->stream, &n, on_row, o, why);
 
@@ -504,10 +511,6 @@ read_to_end(struct owned_db *o, enum status *end, struct problem *why)
         *end = check_first(o, why);
     if (!rc && !*end)
         o->n = n;
-    if (!rc && !*end && n > from && o->db->kind && o->db->kind->notes) {
-        snprintf(sql, sizeof(sql), "DELETE FROM \"%s\"", o->db->kind->notes);
-        *end = db_exec(o->db, sql, why);
-    }
     if (!rc && o->id != o->id_kept && o->n == 0) /* it follows from now on */
         *end = write_place(o, 0, why);
     else if (!*end && o->n > from)
@@ -729,6 +732,34 @@ add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
     return db_rows_end(&rows);
 }
 
+static enum status
+append_rows(struct owned_db *o, const struct outgoing *out, struct problem *why)
+{
+    return o->streams->ops->append(o->streams, o->stream, o->leases, &o->n,
+                                   out->all, out->n, &o->note, why);
+}
+
+/* Adds the rows to the stream; if it is shared, behind those of others. Before
+ * the first row that is read, the next transaction finds out (check_first). */
+static enum status
+append_behind(struct owned_db *o, const struct outgoing *out,
+              struct problem *why)
+{
+    enum status end = STATUS_OK, rc = append_rows(o, out, why);
+
+    for (int i = 0;
+         i < APPENDS_MAX && rc == STATUS_CONFLICT && o->is_shared && o->n > 0;
+         i++) {
+        rc = read_to_end(o, &end, why);
+        if (!rc && end)
+            return end;
+        if (!rc)
+            rc = append_rows(o, out, why);
+    }
+    o->is_doubtful = rc == STATUS_IO || rc == STATUS_CONFLICT;
+    return rc;
+}
+
 /* Sends the rows that the transaction has changed, or all that the database
  * has; writes the number of the last one. */
 static enum status
@@ -756,9 +787,7 @@ send_rows(struct owned_db *o, bool is_all, struct problem *why)
             out.all[i].value.data = at;
             at += out.all[i].value.size;
         }
-        rc = o->streams->ops->append(o->streams, o->stream, o->lease, &o->n,
-                                     out.all, out.n, &o->note, why);
-        o->is_doubtful = rc == STATUS_IO || rc == STATUS_CONFLICT;
+        rc = append_behind(o, &out, why);
         if (!rc && out.n > 0)
             rc = write_place(o, o->n, why);
     }
@@ -769,12 +798,25 @@ send_rows(struct owned_db *o, bool is_all, struct problem *why)
     return rc;
 }
 
+void
+owned_db_set_leases(struct owned_db *o, const struct leases *leases)
+{
+    o->leases = leases;
+}
+
+uint64_t
+owned_db_last(const struct owned_db *o)
+{
+    return o->n_kept;
+}
+
 enum status
-owned_db_own(struct owned_db *o, const struct lease *lease, struct problem *why)
+owned_db_own(struct owned_db *o, const struct leases *leases,
+             struct problem *why)
 {
     enum status rc = owned_db_read(o, why);
 
-    o->lease = lease;
+    o->leases = leases;
     if (rc || o->n > 0)
         return rc;
     rc = db_begin_firm(o->db, true, why);
@@ -782,7 +824,6 @@ owned_db_own(struct owned_db *o, const struct lease *lease, struct problem *why)
         return rc;
     rc = db_end(o->db, send_rows(o, true, why), why);
     end_rows(o, rc == STATUS_OK);
-    o->has_begun = !rc;
     return rc;
 }
 
@@ -806,7 +847,7 @@ owned_db_begin(struct db *db, struct owned_db *o, bool is_firm,
 
     if (rc || !o)
         return rc;
-    if (o->is_doubtful)
+    if (o->is_doubtful || (o->is_shared && o->n == 0))
         rc = read_to_end(o, &end, why);
     if (!rc)
         rc = end;
@@ -839,15 +880,12 @@ owned_db_next_note(const struct owned_db *o)
 }
 
 void
-owned_db_note(struct owned_db *o, struct slice bytes, uint64_t keep_from)
+owned_db_note(struct owned_db *o, const struct slice bytes[LEASES_MAX],
+              uint64_t keep_from)
 {
-    o->note = (struct stream_note){++o->n_notes, bytes, keep_from};
-}
-
-bool
-owned_db_has_begun(const struct owned_db *o)
-{
-    return o->has_begun;
+    o->note = (struct stream_note){.n = ++o->n_notes, .keep_from = keep_from};
+    if (bytes)
+        memcpy(o->note.bytes, bytes, sizeof(o->note.bytes));
 }
 
 struct note_reader {
@@ -861,7 +899,8 @@ on_note(uint64_t n, struct slice bytes, void *user)
 {
     struct note_reader *r = user;
 
-    r->owned->n_notes = n;
+    if (r->owned->n_notes < n)
+        r->owned->n_notes = n;
     r->fn(n, bytes, r->user);
 }
 
@@ -870,6 +909,11 @@ owned_db_read_notes(struct owned_db *o, order_fn *fn, void *user,
                     struct problem *why)
 {
     struct note_reader r = {o, fn, user};
+    enum status rc = STATUS_OK;
 
-    return o->streams->ops->notes(o->streams, o->stream, on_note, &r, why);
+    for (size_t i = 0; !rc && i < LEASES_MAX; i++)
+        if (o->leases->all[i])
+            rc = o->streams->ops->notes(o->streams, o->leases->all[i]->name,
+                                        on_note, &r, why);
+    return rc;
 }

@@ -15,7 +15,10 @@
  * each of which may have another owner; then it is journal_parts.
  *
  * If COMMIT fails, or nobody knows whether the stream has the rows, the next
- * owned_db_begin reads the stream first.
+ * owned_db_begin reads the stream first. If the stream has several owners
+ * (owned_file.is_shared) owned_db_end reads what others have added, and sends
+ * its rows behind that: SQLite and the stream have the same rows at the end,
+ * since no two owners write the same one.
  *
  * A journal that was begun again from a copy has new streams. Its first owner
  * brings the rows that it has; the others take these instead of their own. So
@@ -47,6 +50,8 @@ struct owned_file {
     const char *part_of_rows; /* NULL: all rows are of the stream; else those
                                  whose first column of the key is this text:
                                  others are of other streams */
+    bool is_shared;           /* several owners write the stream at once; no two
+                                 write the same row */
 };
 
 /* Checks that owned_file_open can use `dir`. Writes nothing. An error begins
@@ -54,9 +59,9 @@ struct owned_file {
 MUST_CHECK enum status owned_file_check(const struct owned_file *file,
                                         const char *dir, struct problem *why);
 /* Opens it; by the right of an owner (all lent), reads its stream to the end,
- * and sets *owned: all transactions go to the stream first. `right` NULL, or
- * all NULL: leaves *owned alone. After a failure, too, the caller closes both.
- */
+ * and sets *owned: all transactions go to the stream first. Without a lease
+ * reads nothing. `right` NULL, or all NULL: leaves *owned alone. After a
+ * failure, too, the caller closes both. */
 MUST_CHECK enum status owned_file_open(const struct owned_file *file,
                                        struct db *db, struct owned_db **owned,
                                        const char *dir,
@@ -88,11 +93,18 @@ void owned_db_close(struct owned_db *o);
  * wrote a row. */
 MUST_CHECK enum status owned_db_read(struct owned_db *o, struct problem *why);
 
-/* Reads the stream to its end, as its owner; from now on `lease` is that of the
- * appends, lent. If the stream is empty it gets the rows of this database. */
+/* Reads the stream to its end, as its owner; from now on `leases` are those of
+ * the appends, lent. If the stream is empty it gets the rows of this database.
+ */
 MUST_CHECK enum status owned_db_own(struct owned_db *o,
-                                    const struct lease *lease,
+                                    const struct leases *leases,
                                     struct problem *why);
+
+/* From now on appends have these leases; lent. */
+void owned_db_set_leases(struct owned_db *o, const struct leases *leases);
+
+/* The number of the last row that the database has. */
+uint64_t owned_db_last(const struct owned_db *o);
 
 /* True if the database has no row of the stream. */
 bool owned_db_is_empty(const struct owned_db *o);
@@ -115,15 +127,14 @@ MUST_CHECK enum status owned_db_end(struct db *db, struct owned_db *o,
 /* The number that the next note gets. */
 uint64_t owned_db_next_note(const struct owned_db *o);
 
-/* Has owned_db_end send a note with the rows of this transaction; `bytes` are
- * lent until then. Notes with numbers below `keep_from` (0: none) are dropped.
- * A number is not used again: nobody may know whether its note is kept. */
-void owned_db_note(struct owned_db *o, struct slice bytes, uint64_t keep_from);
+/* Has owned_db_end send notes with the rows of this transaction, one for each
+ * lease; `bytes` (NULL: none) are lent until then. Notes with numbers below
+ * `keep_from` (0: none) are dropped. A number is not used again: nobody may
+ * know whether its note is kept. */
+void owned_db_note(struct owned_db *o, const struct slice bytes[LEASES_MAX],
+                   uint64_t keep_from);
 
-/* True if the stream was empty, and has the rows of this database now. */
-bool owned_db_has_begun(const struct owned_db *o);
-
-/* Hands over the notes that a former owner has left; to be called once, behind
- * owned_db_own and before the first note. */
+/* Hands over the notes that former owners of the leases have left, behind
+ * owned_db_own. */
 MUST_CHECK enum status owned_db_read_notes(struct owned_db *o, order_fn *fn,
                                            void *user, struct problem *why);

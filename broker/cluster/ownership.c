@@ -33,6 +33,8 @@ struct ownership {
     _Atomic(struct owned_part *) parts;
     struct ownership_right none; /* without a seat */
 
+    struct buf begun, ended; /* in this look of the owner thread */
+
     /* The keeper's */
     uint64_t n_brokers, n_before; /* as of the last answer */
 };
@@ -83,7 +85,54 @@ count_room(struct ownership *o)
     return (int64_t)share_of(n, n_brokers, n_before) - n_held;
 }
 
-/* Takes the lease, or renews it. */
+/* This broker has the lease for so long, as of before it asked. */
+static void
+extend(struct owned_part *p, int64_t from_us)
+{
+    atomic_store_explicit(&p->term, p->lease.term, memory_order_relaxed);
+    atomic_store_explicit(&p->until_us,
+                          from_us + LEASE_US - OWNERSHIP_MARGIN_US,
+                          memory_order_release);
+}
+
+/* Renews what this broker has, LEASES_MAX at a time: a transaction for each
+ * lease would cost PostgreSQL more than the changes do. */
+static void
+renew_all(struct ownership *o)
+{
+    struct owned_part *p = o->parts, *of[LEASES_MAX];
+
+    while (p) {
+        struct leases batch = {{NULL}};
+        int64_t from_us = clock_steady_us();
+        struct problem why = {""};
+        unsigned kept = 0;
+        size_t n = 0;
+        enum status rc = STATUS_OK;
+
+        for (; p && n < LEASES_MAX; p = p->next) {
+            p->is_renewed = p->lease.term > 0 && p->leaving != HAS_ENDED &&
+                            ownership_is_held(p);
+            if (!p->is_renewed)
+                continue;
+            batch.all[n] = &p->lease;
+            of[n++] = p;
+        }
+        if (n > 0)
+            rc = o->of_keeper->ops->renew(o->of_keeper, &batch, &kept, &why);
+        for (size_t i = 0; i < n; i++) {
+            of[i]->renewal = rc;
+            if (!rc && kept >> i & 1) {
+                extend(of[i], from_us);
+            } else if (!rc) {
+                of[i]->renewal = STATUS_CONFLICT;
+                of[i]->lease.term = 0;
+            }
+        }
+    }
+}
+
+/* Takes the lease. */
 static enum status
 hold(struct ownership *o, struct owned_part *p)
 {
@@ -103,10 +152,7 @@ hold(struct ownership *o, struct owned_part *p)
         return rc;
     if (p->lease.term != term)
         atomic_store_explicit(&p->until_us, 0, memory_order_release);
-    atomic_store_explicit(&p->term, p->lease.term, memory_order_relaxed);
-    atomic_store_explicit(&p->until_us,
-                          from_us + LEASE_US - OWNERSHIP_MARGIN_US,
-                          memory_order_release);
+    extend(p, from_us);
     return STATUS_OK;
 }
 
@@ -136,7 +182,7 @@ look_at_lease(struct ownership *o, struct owned_part *p, int64_t *room)
         ++*room;
     }
     p->lease.is_patient = p->lease.term == 0 && !has_room;
-    rc = hold(o, p);
+    rc = p->is_renewed ? p->renewal : hold(o, p);
     if (!was_held && p->lease.term > 0) {
         p->is_surplus = !has_room;
         *room -= has_room;
@@ -154,6 +200,8 @@ run_keeper(struct thread *t)
         int64_t room = count_room(o);
         bool has_some = false;
 
+        renew_all(o);
+
         wait_us = OWNERSHIP_RENEW_US;
         for (struct owned_part *p = o->parts; p; p = p->next) {
             int64_t again_us = look_at_lease(o, p, &room);
@@ -170,16 +218,28 @@ run_keeper(struct thread *t)
 
 /* The owner */
 
+/* Says what a look has begun or ended, in one line for all parts: "NAME:TERM
+ * ...".
+ */
+static void
+say(const char *text, struct buf *parts)
+{
+    buf_add(parts, "", 1);
+    if (parts->size > 1)
+        DIAG(DIAG_INFO, "cluster", text, diag_text("leases", parts->data + 1));
+    buf_clear(parts);
+}
+
 static void
 end_work(struct ownership *o, struct owned_part *p)
 {
     if (p->working.term == 0)
         return;
     o->options.end(&p->right, o->options.user);
-    p->right.streams->ops->close(p->right.streams);
+    if (p->right.streams)
+        p->right.streams->ops->close(p->right.streams);
     metrics_add(METRIC_CLUSTER_LEASES, -1);
-    DIAG(DIAG_INFO, "cluster", "this broker no longer owns",
-         diag_text("lease", p->stream), diag_number("term", p->working.term));
+    buf_add_format(&o->ended, " %s:%" PRIu64, p->stream, p->working.term);
     p->working.term = 0;
 }
 
@@ -212,10 +272,11 @@ begin_work(struct ownership *o, struct owned_part *p)
                      "this broker's copy is %" PRIu64 " records behind",
                      last - n);
     if (!rc) {
-        p->right = (struct ownership_right){seat->open_streams(seat->user),
-                                            &p->working, p};
+        p->right = (struct ownership_right){NULL, &p->working, p};
+        if (!p->file.is_shared)
+            p->right.streams = seat->open_streams(seat->user);
         rc = o->options.begin(&p->right, o->options.user, &why);
-        if (rc)
+        if (rc && p->right.streams)
             p->right.streams->ops->close(p->right.streams);
     }
     report(p, rc, &why);
@@ -224,8 +285,7 @@ begin_work(struct ownership *o, struct owned_part *p)
         return;
     }
     metrics_add(METRIC_CLUSTER_LEASES, 1);
-    DIAG(DIAG_INFO, "cluster", "this broker owns",
-         diag_text("lease", p->stream), diag_number("term", p->working.term));
+    buf_add_format(&o->begun, " %s:%" PRIu64, p->stream, p->working.term);
 }
 
 static void
@@ -240,11 +300,11 @@ look_at_work(struct ownership *o, struct owned_part *p)
     if (is_leaving) {
         p->leaving = HAS_ENDED;
         thread_wake(&o->keeper);
-    } else if (!is_held) {
+    } else if (!is_held && !p->file.is_shared) {
         report(p,
                owned_file_follow(&p->file, o->options.dir, o->of_owner, &why),
                &why);
-    } else if (p->working.term == 0 && p->leaving == STAYS) {
+    } else if (is_held && p->working.term == 0 && p->leaving == STAYS) {
         begin_work(o, p);
     }
 }
@@ -269,12 +329,18 @@ static void
 run_owner(struct thread *t)
 {
     struct ownership *o = t->user;
+    bool goes_on = true;
 
-    while (thread_wait(t, rest_us(o)))
+    while (goes_on) {
+        goes_on = thread_wait(t, rest_us(o));
         for (struct owned_part *p = o->parts; p; p = p->next)
-            look_at_work(o, p);
-    for (struct owned_part *p = o->parts; p; p = p->next)
-        end_work(o, p);
+            if (goes_on)
+                look_at_work(o, p);
+            else
+                end_work(o, p);
+        say("this broker owns", &o->begun);
+        say("this broker no longer owns", &o->ended);
+    }
 }
 
 /* From the start to the end */
@@ -326,6 +392,8 @@ ownership_new(const struct ownership_options *options)
 
     o->options = *options;
     o->n_brokers = 1;
+    buf_init(&o->begun, SIZE_MAX);
+    buf_init(&o->ended, SIZE_MAX);
     pthread_mutex_init(&o->mutex, NULL);
     if (seat) {
         o->of_keeper = seat->open_streams(seat->user);
@@ -394,6 +462,8 @@ ownership_close(struct ownership *o)
         o->parts = p->next;
         free(p);
     }
+    buf_fini(&o->begun);
+    buf_fini(&o->ended);
     pthread_mutex_destroy(&o->mutex);
     free(o);
 }

@@ -22,7 +22,8 @@
  * nothing. The shares of all brokers together are all parts; they change when a
  * broker comes or goes, and only the difference moves. A part that others leave
  * for twice LEASE_US, since they do not know it or cannot begin, goes to any
- * broker, and stays there until the shares change.
+ * broker, and stays there until the shares change. If all parts have one stream
+ * (owned_file.is_shared) the work itself reads it, also without a lease.
  */
 #pragma once
 
@@ -62,6 +63,8 @@ struct owned_part {
     /* The keeper's */
     struct lease lease;
     bool is_surplus; /* taken beyond the share */
+    bool is_renewed; /* in this round, with this outcome: */
+    enum status renewal;
 
     /* The owner thread's */
     struct lease working; /* term 0: the work has not begun */

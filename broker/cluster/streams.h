@@ -25,6 +25,10 @@
  * under the term of the moment: a former owner, which stood still and knows
  * nothing, is refused.
  *
+ * Work in parts has a lease for each. Its rows may be in one stream, which all
+ * owners write: each append proves all leases that its broker believes to have,
+ * and each lease has notes of its own.
+ *
  * A struct streams belongs to one thread. It waits for the network, at most
  * some seconds.
  */
@@ -36,6 +40,9 @@
  * that asks for it and sees no other one. */
 #define LEASE_US 10000000
 
+/* The most leases of one append. */
+#define LEASES_MAX 16
+
 struct lease {
     const char *name;
     uint64_t term; /* 0: this broker does not have it */
@@ -45,6 +52,11 @@ struct lease {
     uint64_t seen;
     int64_t seen_us;
     bool is_patient; /* it is for others to take, for twice LEASE_US */
+};
+
+/* The leases by which a broker writes a stream, lent; NULL: it lacks one. */
+struct leases {
+    const struct lease *all[LEASES_MAX];
 };
 
 /* A row, lent. The key has at most 1,000 bytes. */
@@ -60,9 +72,9 @@ typedef enum status stream_row_fn(const struct stream_row *row, uint64_t n,
 
 /* What an owner adds beside rows. All zero: nothing. */
 struct stream_note {
-    uint64_t n; /* its number: more than all before */
-    struct slice bytes;
-    uint64_t keep_from; /* notes with lower numbers are dropped */
+    uint64_t n;                     /* its number: more than all before */
+    struct slice bytes[LEASES_MAX]; /* for each lease; empty: none */
+    uint64_t keep_from;             /* notes with lower numbers are dropped */
 };
 
 /* Receives an order, an answer or a note; the bytes are lent. */
@@ -82,6 +94,11 @@ struct streams_ops {
      * STATUS_UNREACHABLE: nobody knows, and the next call finds out. */
     enum status (*hold)(struct streams *streams, struct lease *lease,
                         struct problem *why);
+
+    /* Renews leases that this broker has, in one transaction: as `hold` for
+     * each of them. Sets *kept: a bit for each that it still has. */
+    enum status (*renew)(struct streams *streams, const struct leases *leases,
+                         unsigned *kept, struct problem *why);
 
     /* Sets *n to how many brokers live that may have leases, at least 1, and
      * *n_before to how many of them have a name before this one's. */
@@ -107,30 +124,30 @@ struct streams_ops {
                         uint64_t *n, stream_row_fn *fn, void *user,
                         struct problem *why);
 
-    /* Adds rows and a note (NULL: none), all or none; no two rows have the same
+    /* Adds rows and notes (NULL: none), all or none; no two rows have the same
      * key. They get the numbers after *n, the last one of the stream; *n moves
      * to the end. Without rows, *n does not count. STATUS_OK: they are kept for
-     * good. STATUS_REFUSED: the lease has another term. STATUS_CONFLICT: the
+     * good. STATUS_REFUSED: a lease has another term. STATUS_CONFLICT: the
      * stream has rows behind *n. STATUS_UNREACHABLE: nothing is kept.
      * STATUS_IO: nobody knows; a read finds out. */
     enum status (*append)(struct streams *streams, const char *stream,
-                          const struct lease *lease, uint64_t *n,
+                          const struct leases *leases, uint64_t *n,
                           const struct stream_row *rows, size_t n_rows,
                           const struct stream_note *note, struct problem *why);
 
-    /* Hands over all notes of the stream, in order. */
-    enum status (*notes)(struct streams *streams, const char *stream,
+    /* Hands over all notes of a lease, in order. */
+    enum status (*notes)(struct streams *streams, const char *lease,
                          order_fn *fn, void *user, struct problem *why);
 
-    /* Orders: any broker leaves bytes for the owner, and the owner leaves its
-     * answer for that broker. After ORDER_US the broker gives an order up, but
-     * the owner may have carried it out. */
+    /* Orders: any broker leaves bytes for the owner of a lease, and the owner
+     * leaves its answer for that broker. After ORDER_US the broker gives an
+     * order up, but the owner may have carried it out. */
 
     /* Leaves an order, and sets *id. */
-    enum status (*order)(struct streams *streams, struct slice bytes,
-                         uint64_t *id, struct problem *why);
-    /* Hands over the orders that no owner of this term has taken. */
-    enum status (*take)(struct streams *streams, const struct lease *lease,
+    enum status (*order)(struct streams *streams, const char *lease,
+                         struct slice bytes, uint64_t *id, struct problem *why);
+    /* Hands over the orders that no owner of these terms has taken. */
+    enum status (*take)(struct streams *streams, const struct leases *leases,
                         order_fn *fn, void *user, struct problem *why);
     /* Leaves the answer to an order. */
     enum status (*answer)(struct streams *streams, uint64_t id,
@@ -163,7 +180,8 @@ struct cluster_seat {
 
 /* By what right some work goes on; lent. All NULL: this broker is alone. */
 struct ownership_right {
-    struct streams *streams;       /* for the work alone */
+    struct streams *streams;       /* for the work alone; NULL: all parts have
+                                      one stream */
     const struct lease *lease;     /* of the rows that it writes */
     const struct owned_part *part; /* it has no effect outside without
                                       (ownership.h) */

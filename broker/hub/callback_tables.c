@@ -42,6 +42,31 @@ callback_tables_enter(struct callback_tables *t, struct callback_key *key,
     list_append(of_topic, &key->of_topic);
 }
 
+static uint64_t
+id_at(const struct list *of_topic)
+{
+    return list_entry(of_topic, struct callback_key, of_topic)->id;
+}
+
+void
+callback_tables_order(struct list *of_topic)
+{
+    struct list *at = of_topic->next, *node = of_topic->next, *next;
+
+    while (node != of_topic &&
+           (node->prev == of_topic || id_at(node) > id_at(node->prev)))
+        node = node->next;
+    for (; node != of_topic; node = next) {
+        next = node->next;
+        while (at != node && id_at(at) < id_at(node))
+            at = at->next;
+        if (at == node)
+            return; /* the rest is behind all */
+        list_remove(node);
+        list_append(at, node); /* before `at` */
+    }
+}
+
 void
 callback_tables_leave(struct callback_tables *t, struct callback_key *key)
 {

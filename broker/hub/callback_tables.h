@@ -22,14 +22,14 @@ struct callback_tables {
     enum client_kind kind;
     struct map pairs; /* of callback_key; so are the next two */
     struct map ids;
-    struct list all;  /* in order of ids */
+    struct list all;  /* in the order in which they were entered */
     struct map hosts; /* of host_count */
 };
 
 /* A member of the struct that it is the key of; all zero before. */
 struct callback_key {
     struct map_node node, by_id;
-    struct list of_all_topics, of_topic; /* in order of ids */
+    struct list of_all_topics, of_topic; /* the second one in order of ids */
     uint64_t id;
     const void *topic;
     struct slice callback; /* in its normal form; the key owns it */
@@ -43,11 +43,15 @@ void callback_tables_init(struct callback_tables *t, struct clients *clients,
                           enum client_kind kind);
 void callback_tables_fini(struct callback_tables *t); /* must be empty */
 
-/* Enters a key, of which `id` is greater than all earlier ones, and at the end
- * of a list of its topic; several equal pairs are allowed. */
+/* Enters a key, at the end of a list of its topic; several equal pairs are
+ * allowed. If `id` is not greater than all earlier ones, as when keys are read
+ * in order beside others, callback_tables_order must follow them. */
 void callback_tables_enter(struct callback_tables *t, struct callback_key *key,
                            uint64_t id, const void *topic,
                            struct list *of_topic, struct slice callback);
+
+/* Brings the list of a topic in order: it has two runs of ascending ids. */
+void callback_tables_order(struct list *of_topic);
 
 /* Removes it, and gives its place back. */
 void callback_tables_leave(struct callback_tables *t, struct callback_key *key);

@@ -34,6 +34,7 @@
 #include "broker/hub/hub.h"
 
 #include "broker/hub/hub_commands.h"
+#include "broker/hub/hub_parts.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sets/framework_events.h"
@@ -108,7 +109,7 @@ may_call(void *user)
 {
     const struct hub *hub = user;
 
-    return ownership_allows(&hub->db->right);
+    return hub_db_may_call(hub->db);
 }
 
 static void
@@ -244,6 +245,8 @@ sync_external_hubs(struct hub *hub)
     struct set *set;
     uint64_t after;
 
+    if (!(hub->parts & 1)) /* they are the owner's of part 0 */
+        return;
     /* Once, ends hubs' subscriptions of sets whose settings changed without the
      * hub noticing, before a crash. Sets that name hubs come by
      * registry_next_changed. */
@@ -266,6 +269,17 @@ sync_external_hubs(struct hub *hub)
     }
 }
 
+/* Writes the cursors that have moved. After a crash only the deliveries of the
+ * last second are repeated. */
+static void
+keep_cursors(struct hub *hub)
+{
+    struct subscription *subscription;
+
+    list_drain (subscription, &hub->moved, moved)
+        hub_rows_put_cursor(hub->db, subscription);
+}
+
 /* The caller's */
 
 static void
@@ -278,6 +292,11 @@ on_wake(struct caller *caller, void *user)
     uint64_t head;
 
     (void)caller;
+    if (atomic_exchange(&hub->parts_changed, false)) {
+        keep_cursors(hub);
+        end_turn(hub);
+        hub_parts_settle(hub);
+    }
     /* Ends the subscriptions and requests of topics that are gone. The
      * subscribers of a framework topic get the events of the removal first
      * (delivery.c). */
@@ -308,17 +327,6 @@ on_wake(struct caller *caller, void *user)
     deliveries_wake(hub);
 }
 
-/* Writes the cursors that have moved. After a crash only the deliveries of the
- * last second are repeated. */
-static void
-keep_cursors(struct hub *hub)
-{
-    struct subscription *subscription;
-
-    list_drain (subscription, &hub->moved, moved)
-        hub_rows_put_cursor(hub->db, subscription);
-}
-
 static void
 on_tick(struct alarm *alarm)
 {
@@ -327,6 +335,9 @@ on_tick(struct alarm *alarm)
     struct subscription *s;
     int n = 0;
 
+    hub_parts_follow(hub);
+    if (hub->cannot_take && !atomic_exchange(&hub->parts_changed, true))
+        hub_wake(hub);
     /* Ends the subscriptions and requests whose owner has ended; if more than
      * HUB_ENDS_AT_ONCE are left, another turn ends those at once. */
     verification_look(hub);
@@ -338,7 +349,8 @@ on_tick(struct alarm *alarm)
             break;
     }
     keep_cursors(hub);
-    hub_keys_look(&hub->keys);
+    if (hub->parts & 1)
+        hub_keys_look(&hub->keys);
     report_measure(hub);
     caller_set_alarm(hub->caller, alarm,
                      clock_steady_us() +
@@ -351,12 +363,10 @@ static void
 on_begin(struct caller *caller, void *user)
 {
     struct hub *hub = user;
-    struct subscription *s;
 
     hub->caller = caller;
     hub->foreign_topics.caller = caller;
-    list_walk (s, &hub->subscriptions.all, key.of_all_topics)
-        subscription_resume(s); /* it may end here */
+    subscriptions_resume(hub, hub->parts);
     verification_look(hub);
     hub->tick.ring = on_tick;
     caller_set_alarm(caller, &hub->tick, clock_steady_us() + HUB_TICK_US);
@@ -381,8 +391,8 @@ on_end(struct caller *caller, void *user)
     end_turn(hub);
     answer_commands(hub, &why); /* none is left; but none may be forgotten */
     answer_reports(hub);
-    subscriptions_free(hub);
-    verifications_free(hub);
+    subscriptions_forget(hub, HUB_PARTS_ALL);
+    verifications_forget(hub, HUB_PARTS_ALL);
     denials_free(&hub->denials);
 }
 
@@ -414,78 +424,7 @@ hub_submit(struct hub *hub, struct command *command)
     return rc;
 }
 
-/* Reading hub.db, before there is a thread */
-
-/* Deletes a row whose topic is gone, and denies its callback. The removal of
- * the set or relay did not, or it would have deleted the row, too: the broker
- * was killed in that moment, or tidings.db is another one. The URL of a relay's
- * topic is lost with the relay. */
-static void
-deny_stale(struct hub *hub, struct hub_record *record)
-{
-    enum link_kind kind = record->topic_kind == TOPIC_CHANGES
-                              ? LINK_NOTIFICATIONS
-                              : LINK_FRAMEWORK_NOTIFICATIONS;
-    char name[SET_NAME_MAX + 1];
-    struct link_text url;
-
-    if (record->row == HUB_ROW_REQUEST) {
-        denial_send(hub, record->callback, &record->terms, record->topic_url,
-                    SLICE(DENIAL_TOPIC_GONE));
-        return;
-    }
-    if (record->kind == SUBSCRIPTION_HUB ||
-        record->lease_end_us <= clock_now_us() ||
-        record->topic_kind == TOPIC_FOREIGN || !set_name_is_valid(record->name))
-        return;
-    snprintf(name, sizeof(name), "%.*s", SLICE_ARG(record->name));
-    url = link_to(hub->registry->options.public_url, kind, name, NULL, 0);
-    denial_send(hub, record->callback, &record->terms, link_slice(&url),
-                SLICE(DENIAL_TOPIC_GONE));
-}
-
-/* W-044: a request was answered 202, so it must come to an end. */
-static enum status
-on_record(struct hub_record *record, void *user, struct problem *why)
-{
-    struct hub *hub = user;
-    struct topic *topic = NULL;
-    struct subscription *s;
-    enum status rc = STATUS_OK;
-
-    /* The topic of the row, if it still exists, unchanged. */
-    if (record->topic_kind == TOPIC_FOREIGN) {
-        struct foreign_topic *foreign =
-            foreign_topic_find(&hub->foreign_topics, record->name);
-
-        if (foreign)
-            topic = topic_of_foreign(hub, foreign);
-    } else {
-        struct set *set = registry_find(hub->registry, record->name, NULL);
-
-        if (set)
-            rc = topic_of_set(hub, record->topic_kind, set, &topic, why);
-    }
-    if (rc)
-        return rc;
-    if (topic && !slice_equal(slice_of(topic->epoch), record->epoch)) {
-        topic_release(topic);
-        topic = NULL;
-    }
-    if (!topic) {
-        deny_stale(hub, record);
-        hub_db_note_stale(hub->db, record->row, record->id);
-        return STATUS_OK;
-    }
-    topic->n_holds++;
-    if (record->row == HUB_ROW_REQUEST)
-        verification_restore(topic, record);
-    else
-        rc = subscription_enter(topic, record, &s, why);
-    topic->n_holds--;
-    topic_release(topic);
-    return rc;
-}
+/* Opening and closing */
 
 static struct hub *
 hub_new(struct posts *posts, const struct networks *allowed)
@@ -505,6 +444,7 @@ hub_new(struct posts *posts, const struct networks *allowed)
     list_init(&hub->moved);
     list_init(&hub->over);
     pthread_mutex_init(&hub->mutex, NULL);
+    pthread_cond_init(&hub->left, NULL);
     clients_limit_all(clients, CLIENT_SUBSCRIPTIONS,
                       hub->config->hub_subscriptions);
     clients_limit_all(clients, CLIENT_VERIFICATIONS, VERIFICATIONS_MAX);
@@ -524,7 +464,7 @@ hub_new(struct posts *posts, const struct networks *allowed)
 
 enum status
 hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
-         const struct networks *allowed, const struct ownership_right *right,
+         const struct networks *allowed, const struct hub_cluster *cluster,
          struct problem *why)
 {
     struct hub *h = hub_new(posts, allowed);
@@ -542,6 +482,8 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
     enum status rc;
 
     h->tokens = tokens;
+    h->cluster = cluster;
+    h->parts = cluster ? 0 : HUB_PARTS_ALL;
     options.connections = (unsigned)h->config->hub_connections;
     options.host_connections = (unsigned)h->config->hub_host_connections;
     rc = signature_method_of(slice_of(h->config->hub_signature), &h->signature);
@@ -549,17 +491,16 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
         rc = problem(why, rc, "--hub-signature: there is no method \"%s\"",
                      h->config->hub_signature);
     if (!rc) {
-        rc = hub_db_open(&h->db, h->config->data, right, why);
-        if (!rc)
-            rc = hub_keys_open(&h->keys, h->db, why);
+        rc = hub_db_open(&h->db, h->config->data,
+                         cluster ? cluster->streams : NULL, why);
         if (!rc) {
-            rc = foreign_topics_open(&h->foreign_topics, h->registry, h->db,
-                                     why);
+            hub_keys_open(&h->keys, h->db);
+            foreign_topics_open(&h->foreign_topics, h->registry, h->db);
             foreign_sources_open(&h->foreign_sources, &h->foreign_topics,
                                  h->posts);
         }
-        if (!rc)
-            rc = hub_rows_read(h->db, on_record, h, why);
+        if (!rc && !cluster)
+            rc = hub_parts_load(h, HUB_PARTS_ALL, why);
         /* An error in hub.db is no fault of the options. */
         if (rc)
             rc = problem_prefix(why, rc == STATUS_INVALID ? STATUS_IO : rc,
@@ -596,8 +537,10 @@ hub_close(struct hub *hub)
     if (!hub)
         return;
     hub_stop(hub);
-    subscriptions_free(hub);
-    verifications_free(hub);
+    subscriptions_forget(hub, HUB_PARTS_ALL);
+    verifications_forget(hub, HUB_PARTS_ALL);
+    callback_tables_fini(&hub->subscriptions);
+    callback_tables_fini(&hub->verifications.tables);
     denials_free(&hub->denials);
     deliveries_close(hub);
     foreign_topics_close(&hub->foreign_topics);
@@ -606,6 +549,7 @@ hub_close(struct hub *hub)
     hub_keys_close(&hub->keys);
     hub_db_close(hub->db);
     map_fini(&hub->topics_of_sets);
+    pthread_cond_destroy(&hub->left);
     pthread_mutex_destroy(&hub->mutex);
     free(hub);
 }

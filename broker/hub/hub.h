@@ -9,8 +9,9 @@
  *                                                          --> command->done
  *
  * A command is answered when what it has changed is on disk (hub.db,
- * sources/hub_db.h): a 202 outlives kill -9. In a cluster, one broker at a time
- * has a hub, and others send it their commands (hub_owner.h).
+ * sources/hub_db.h): a 202 outlives kill -9. In a cluster each broker has a hub
+ * with some of the parts, and sends other commands to their owners
+ * (hub_parts.h).
  *
  * doc/states.md has the states of all this in diagrams. The folder, from the
  * bottom up (below it: broker/sources, with commands, hub.db and topics of
@@ -26,8 +27,9 @@
  *     verification         a request until it is confirmed
  *     hub_commands         each kind of command; what operators see
  *     hub                  the thread, its turns; other hubs that a set names
- *     remote_commands      commands for the owner of a cluster's hub
- *     hub_owner            the hub, or the way to its owner
+ *     hub_parts            the parts that this broker of a cluster has
+ *     remote_commands      commands for the owners of other parts
+ *     hub_owner            leases, and the way to the owners
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *
@@ -59,19 +61,29 @@
 
 struct hub;
 
+/* What the hub of a cluster needs of it. */
+struct hub_cluster {
+    struct streams *streams; /* for the hub alone */
+
+    /* On the delivery thread: carries a command to the owners of `parts` (a bit
+     * for each), which end it: one, or of a list all that this broker lacks,
+     * whose rows join those of command->text. After a failure the caller keeps
+     * the command. */
+    enum status (*carry)(struct command *command, unsigned parts, void *user,
+                         struct problem *why);
+    void *user;
+};
+
 /* Opens DIR/hub.db, reads it, and starts the delivery thread: cursors continue
  * where they were. `tokens` and `allowed` are lent; `tokens` NULL: the
  * subscriptions of ended tokens go on. On an open broker (without
  * --insecure-open) callbacks that clients of this machine subscribed may be on
- * loopback, too.
- *
- * By the right of an owner in a cluster, first reads the hub's stream to its
- * end. This broker's copy of the log must have all to which a row of the stream
- * refers. `right` NULL: this broker is alone. */
+ * loopback, too. `cluster` (lent; NULL: this broker is alone): it has no part
+ * yet, and its hub.db follows those of others. */
 MUST_CHECK enum status hub_open(struct hub **hub, struct posts *posts,
                                 struct tokens *tokens,
                                 const struct networks *allowed,
-                                const struct ownership_right *right,
+                                const struct hub_cluster *cluster,
                                 struct problem *why);
 
 /* Hands a command to the delivery thread, which owns it until command->done.

@@ -1,9 +1,11 @@
 #include "broker/hub/hub_commands.h"
 
 #include "broker/base/metrics.h"
+#include "broker/hub/hub_parts.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sets/rates.h"
 #include "broker/sources/document_intake.h"
+#include "proto/number.h"
 #include "proto/resourcesync/json.h"
 
 const struct json_shape subscription_shape = {
@@ -226,6 +228,15 @@ add_row(struct buf *to, const struct row *row, size_t n)
         report_verification(to, row->r);
 }
 
+/* False: another broker asks for the rows of another part. */
+static bool
+is_asked_for(const struct command *command, const struct row *row)
+{
+    unsigned part = row->s ? row->s->row.part : row->r->row.part;
+
+    return command->part < 0 || (unsigned)command->part == part;
+}
+
 /* Appends those with ids above command->id. Subscriptions and requests share
  * their ids, and each topic has both in order of ids: the list merges them. It
  * does not look at other sets. */
@@ -235,7 +246,7 @@ list_all(struct command *command, struct topic *topics[TOPICS_MAX])
     struct hub *hub = command->hub;
     struct buf *to = &command->text;
     uint64_t after = command->id;
-    size_t n_lists = 0, from = 0;
+    size_t n = 0, n_lists = 0, from = 0;
 
     struct {
         struct list *all, *next;
@@ -254,8 +265,9 @@ list_all(struct command *command, struct topic *topics[TOPICS_MAX])
                 callback_tables_behind(tables, all, topics[i], after);
             lists[n_lists].is_of_requests = k;
         }
-    for (size_t n = 0;; n++) {
+    for (;;) {
         struct callback_key *first = NULL, *key;
+        struct row row;
 
         for (size_t i = 0; i < n_lists; i++) {
             key = list_entry(lists[i].next, struct callback_key, of_topic);
@@ -267,19 +279,20 @@ list_all(struct command *command, struct topic *topics[TOPICS_MAX])
         }
         if (!first)
             break;
+        lists[from].next = first->of_topic.next;
+        row =
+            lists[from].is_of_requests
+                ? (struct row){.r = list_entry(first, struct verification, key)}
+                : (struct row){.s =
+                                   list_entry(first, struct subscription, key)};
+        if (!is_asked_for(command, &row))
+            continue;
         if (n == REPORT_PAGE) {
             buf_add_format(to, "],\"next\":%" PRIu64 "}\n", after);
             return;
         }
-        add_row(to,
-                lists[from].is_of_requests
-                    ? &(struct row){.r = list_entry(first, struct verification,
-                                                    key)}
-                    : &(struct row){.s = list_entry(first, struct subscription,
-                                                    key)},
-                n);
+        add_row(to, &row, n++);
         after = first->id;
-        lists[from].next = first->of_topic.next;
     }
     BUF_ADD(to, "]}\n");
 }
@@ -298,14 +311,76 @@ list_of_callback(struct command *command, struct topic *topics[TOPICS_MAX])
             continue;
         for (enum subscription_kind k = 0; k <= SUBSCRIPTION_HUB; k++) {
             row.s = subscription_find(topics[i], k, callback);
-            if (row.s)
+            if (row.s && is_asked_for(command, &row))
                 add_row(&command->text, &row, n++);
         }
         row = (struct row){.r = verification_find(topics[i], callback)};
         for (; row.r; row.r = verification_same(row.r))
-            add_row(&command->text, &row, n++);
+            if (is_asked_for(command, &row))
+                add_row(&command->text, &row, n++);
     }
     BUF_ADD(&command->text, "]}\n");
+}
+
+#define LIST_START "{\"subscriptions\":["
+
+/* The id of the first one of rows. False: there is none. */
+static bool
+first_id(struct slice rows, uint64_t *id)
+{
+    if (!slice_starts(rows, "{\"id\":"))
+        return false;
+    slice_skip(&rows, sizeof("{\"id\":") - 1);
+    return number_read(slice_take(&rows, ','), id);
+}
+
+/* Takes the first one, a line; behind the last one the list may go on. */
+static struct slice
+take_row(struct slice *rows, bool *goes_on)
+{
+    struct slice row = slice_take(rows, '\n');
+
+    if (rows->size == 0) {
+        *goes_on |= !slice_ends(row, "]}");
+        while (row.size > 1 && row.data[row.size - 1] != ']')
+            row.size--;
+    }
+    row.size--; /* "," or "]" */
+    return row;
+}
+
+void
+hub_lists_merge(struct buf *to, struct slice *lists, size_t n)
+{
+    uint64_t last = 0, least = 0, id;
+    size_t n_rows = 0, from = 0;
+    bool goes_on = false;
+
+    for (size_t i = 0; i < n; i++)
+        lists[i] = slice_from(lists[i], sizeof(LIST_START) - 1);
+    BUF_ADD(to, LIST_START);
+    while (n_rows < REPORT_PAGE) {
+        bool is_there = false;
+
+        for (size_t i = 0; i < n; i++)
+            if (first_id(lists[i], &id) && (!is_there || id < least)) {
+                is_there = true;
+                least = id;
+                from = i;
+            }
+        if (!is_there)
+            break;
+        if (n_rows++ > 0)
+            BUF_ADD(to, ",\n");
+        buf_add_slice(to, take_row(&lists[from], &goes_on));
+        last = least;
+    }
+    for (size_t i = 0; i < n; i++)
+        goes_on |= first_id(lists[i], &id);
+    if (goes_on)
+        buf_add_format(to, "],\"next\":%" PRIu64 "}\n", last);
+    else
+        BUF_ADD(to, "]}\n");
 }
 
 static void
@@ -314,11 +389,13 @@ run_list(struct command *command)
     struct topic *topics[TOPICS_MAX];
     enum status rc = find_topics(command, topics);
 
-    BUF_ADD(&command->text, "{\"subscriptions\":[");
+    BUF_ADD(&command->text, LIST_START);
     if (!rc && command->request.callback.size > 0)
         list_of_callback(command, topics);
     else if (!rc)
         list_all(command, topics);
+    if (!rc && hub_parts_collect(command))
+        return;
     command_report(command, rc);
 }
 
@@ -477,6 +554,8 @@ hub_command_run(struct task *task)
         command_answer_now(command, STATUS_DENIED, NULL);
         return;
     }
+    if (!hub_parts_have(command))
+        return;
     switch (command->kind) {
     case COMMAND_SUBSCRIBE:
         command_end(command, verification_take(command), 202); /* W-031 */

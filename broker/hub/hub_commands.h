@@ -32,5 +32,9 @@ extern const struct json_shape subscription_shape, subscriptions_shape;
 /* Runs a command, by its task. */
 void hub_command_run(struct task *task);
 
+/* Appends the first REPORT_PAGE rows of several lists, as one list; the slices
+ * move. */
+void hub_lists_merge(struct buf *to, struct slice *lists, size_t n);
+
 /* Sets the metric of the largest lag. */
 void report_measure(struct hub *hub);

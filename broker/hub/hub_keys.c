@@ -101,42 +101,64 @@ add_key(struct hub_keys *keys, int64_t now_us, struct problem *why)
     return STATUS_OK;
 }
 
+static enum status
+read_again(struct hub_keys *keys, struct problem *why)
+{
+    struct hub_key_list list;
+    enum status rc = read_keys(&list, keys->db, why);
+
+    if (!rc) {
+        free_list(&keys->now);
+        keys->now = list;
+    }
+    return rc;
+}
+
+void
+hub_keys_read(struct hub_keys *keys)
+{
+    struct problem why = {""};
+
+    if (read_again(keys, &why))
+        diag(DIAG_ERROR, "hub", "the hub goes on with its former keys: %s",
+             why.text);
+}
+
 /* The end of a turn: its changes count when it is kept. */
 static void
 on_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct hub_keys *keys = list_entry(hook, struct hub_keys, hook);
     bool is_due = keys->has_changed && is_kept;
-    struct problem why = {""};
-    struct hub_key_list list;
 
     keys->has_changed = false;
-    if (is_due && read_keys(&list, keys->db, &why)) {
-        diag(DIAG_ERROR, "hub", "the hub goes on with its former keys: %s",
-             why.text);
-    } else if (is_due) {
-        free_list(&keys->now);
-        keys->now = list;
-        DIAG(DIAG_INFO, "hub", "the hub's keys have changed",
-             diag_text("newest", keys->now.all[0].id),
-             diag_number("keys", keys->now.n));
-    }
+    if (!is_due)
+        return;
+    hub_keys_read(keys);
+    DIAG(DIAG_INFO, "hub", "the hub's keys have changed",
+         diag_text("newest", keys->now.n > 0 ? keys->now.all[0].id : ""),
+         diag_number("keys", keys->now.n));
 }
 
-enum status
-hub_keys_open(struct hub_keys *keys, struct hub_db *db, struct problem *why)
+void
+hub_keys_open(struct hub_keys *keys, struct hub_db *db)
 {
-    enum status rc = read_keys(&keys->now, db, why);
-
     keys->db = db;
     keys->hook.ended = on_ended;
     list_append(&db->hooks, &keys->hook.node);
+}
+
+enum status
+hub_keys_begin(struct hub_keys *keys, struct problem *why)
+{
+    enum status rc = read_again(keys, why);
+
     if (rc || keys->now.n > 0)
         return rc;
     keys->has_changed = true;
     rc = add_key(keys, clock_now_us(), why);
     if (!rc)
-        rc = hub_db_commit(db, why);
+        rc = hub_db_commit(keys->db, why);
     return rc || keys->now.n > 0
                ? rc
                : problem(why, STATUS_IO, "the hub's keys cannot be read");

@@ -15,8 +15,8 @@
  * deliveries have different IDs. So only those who ask for it have it.
  *
  * hub.db has the secrets. A turn that changes the keys reads them again; they
- * count when it is kept. In a cluster hub.db gives all its rows to the next
- * owner, these too.
+ * count when it is kept. In a cluster all brokers have these rows, and sign
+ * with the same keys; another one's change counts here a few seconds later.
  *
  * The delivery thread's, and hub_open's before there is one.
  */
@@ -52,9 +52,10 @@ struct hub_keys {
     struct hub_db_hook hook;
 };
 
-/* Reads the keys of hub.db, and makes the first one. */
-MUST_CHECK enum status hub_keys_open(struct hub_keys *keys, struct hub_db *db,
-                                     struct problem *why);
+/* hub_keys_begin reads the keys of hub.db, and makes the first one. */
+void hub_keys_open(struct hub_keys *keys, struct hub_db *db);
+MUST_CHECK enum status hub_keys_begin(struct hub_keys *keys,
+                                      struct problem *why);
 void hub_keys_close(struct hub_keys *keys); /* all zero is allowed */
 
 /* Appends " v1a,..." of each key, for a delivery's id, the time and its body.
@@ -70,6 +71,10 @@ void hub_keys_report(struct buf *to, const struct hub_key_list *list);
  * HUB_KEYS_MAX. */
 MUST_CHECK enum status hub_keys_rotate(struct hub_keys *keys, uint64_t grace_s,
                                        struct buf *to, struct problem *why);
+
+/* Reads the keys again, which another broker of the cluster may have changed.
+ */
+void hub_keys_read(struct hub_keys *keys);
 
 /* Deletes the keys that have ended. */
 void hub_keys_look(struct hub_keys *keys);

@@ -1,107 +1,126 @@
 #include "broker/hub/hub_owner.h"
 
+#include "broker/hub/hub_parts.h"
 #include "broker/hub/remote_commands.h"
-#include "broker/sources/hub_db.h"
 
 struct hub_owner {
     struct hub_owner_options options;
-    pthread_rwlock_t lock; /* guards `hub` itself, not what it points to */
-    struct hub *hub;       /* NULL: this broker does not own */
-    struct ownership *ownership;
-    struct remote_commands *remote; /* of a cluster, unless this broker only
-                                reads; else NULL */
+    struct hub_cluster cluster; /* its streams: NULL, if this broker is alone */
+    struct hub *hub;
+    struct ownership *ownership;    /* of a cluster, unless this broker only */
+    struct remote_commands *remote; /* reads; else NULL */
 };
 
-/* Sets the hub that commands find; returns the one before. */
-static struct hub *
-exchange_hub(struct hub_owner *h, struct hub *hub)
-{
-    struct hub *before;
+/* Of the owner thread */
 
-    atomic_store(&h->options.posts->registry->owns, hub != NULL);
-    pthread_rwlock_wrlock(&h->lock);
-    before = h->hub;
-    h->hub = hub;
-    pthread_rwlock_unlock(&h->lock);
-    return before;
+static void
+give(struct hub_owner *h, const struct ownership_right *right, bool is_given)
+{
+    unsigned part = (unsigned)atoi(right->part->file.part_of_rows);
+
+    hub_give(h->hub, part, is_given ? right : NULL);
+    remote_commands_own(h->remote, part, is_given ? right->lease->term : 0);
+    if (part == 0)
+        atomic_store(&h->options.posts->registry->owns, is_given);
+    if (!is_given)
+        hub_await_left(h->hub, part);
 }
 
-/* Owning: on the owner thread of a cluster */
-
 static enum status
-begin_hub(const struct ownership_right *right, void *user, struct problem *why)
+begin_part(const struct ownership_right *right, void *user, struct problem *why)
 {
-    struct hub_owner *h = user;
-    struct hub *hub;
-    enum status rc = hub_open(&hub, h->options.posts, h->options.tokens,
-                              h->options.allowed, right, why);
-
-    if (rc)
-        return rc;
-    exchange_hub(h, hub);
-    hub_sets_changed(hub); /* sets may have changed meanwhile */
-    if (h->remote)
-        remote_commands_own(h->remote, right->lease->term);
+    (void)why;
+    give(user, right, true);
     return STATUS_OK;
 }
 
 static void
-end_hub(const struct ownership_right *right, void *user)
+end_part(const struct ownership_right *right, void *user)
 {
-    struct hub_owner *h = user;
-
-    (void)right;
-    if (h->remote)
-        remote_commands_own(h->remote, 0);
-    hub_close(exchange_hub(h, NULL));
+    give(user, right, false);
 }
 
-/* STATUS_STOPPED also if there is no hub here; on the thread of
- * remote_commands, too. */
+/* Of the delivery thread */
+
 static enum status
-submit_here(struct command *command, void *user)
+carry(struct command *command, unsigned parts, void *user, struct problem *why)
 {
     struct hub_owner *h = user;
-    enum status rc = STATUS_STOPPED;
 
-    pthread_rwlock_rdlock(&h->lock);
-    if (h->hub)
-        rc = hub_submit(h->hub, command);
-    pthread_rwlock_unlock(&h->lock);
-    return rc;
+    return remote_commands_send(h->remote, command, parts, why);
+}
+
+/* Of the thread of remote_commands */
+
+static bool
+has_part(unsigned part, void *user)
+{
+    struct hub_owner *h = user;
+
+    return hub_has(h->hub, part);
+}
+
+static enum status
+submit(struct command *command, void *user)
+{
+    struct hub_owner *h = user;
+
+    return hub_submit(h->hub, command);
 }
 
 /* From the start to the end */
+
+/* Asks for the leases of all parts. */
+static enum status
+open_parts(struct hub_owner *h, struct problem *why)
+{
+    const struct config *config = h->options.posts->registry->config;
+    const struct ownership_options owning = {
+        .seat = h->options.seat,
+        .file = &hub_db_file,
+        .dir = config->data,
+        .is_divided = true,
+        .begin = begin_part,
+        .end = end_part,
+        .user = h,
+    };
+    const struct remote_commands_options carrying = {
+        .seat = h->options.seat,
+        .tokens = h->options.tokens,
+        .has = has_part,
+        .run = submit,
+        .user = h,
+        .call_us = (int64_t)config->hub_timeout_us,
+    };
+    static const char *const names[HUB_PARTS] = {
+        "0", "1", "2",  "3",  "4",  "5",  "6",  "7",
+        "8", "9", "10", "11", "12", "13", "14", "15"};
+    enum status rc = remote_commands_open(&h->remote, &carrying, why);
+
+    if (rc)
+        return rc;
+    h->ownership = ownership_new(&owning);
+    ownership_divide(h->ownership, names, HUB_PARTS);
+    return ownership_start(h->ownership, why);
+}
 
 enum status
 hub_owner_open(struct hub_owner **owner,
                const struct hub_owner_options *options, struct problem *why)
 {
+    const struct cluster_seat *seat = options->seat;
     struct hub_owner *h = memory_new(1, sizeof(*h));
-    struct ownership_options owning = {
-        .seat = options->seat,
-        .file = &hub_db_file,
-        .dir = options->posts->registry->config->data,
-        .begin = begin_hub,
-        .end = end_hub,
-        .user = h,
-    };
-    struct remote_commands_options carrying = {
-        .seat = options->seat,
-        .tokens = options->tokens,
-        .run = submit_here,
-        .user = h,
-        .call_us = (int64_t)options->posts->registry->config->hub_timeout_us,
-    };
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     h->options = *options;
-    pthread_rwlock_init(&h->lock, NULL);
-    h->ownership = ownership_new(&owning);
-    if (options->seat && !options->is_reader)
-        rc = remote_commands_open(&h->remote, &carrying, why);
-    if (!rc)
-        rc = ownership_start(h->ownership, why);
+    h->cluster = (struct hub_cluster){.carry = carry, .user = h};
+    if (seat)
+        h->cluster.streams = seat->open_streams(seat->user);
+    atomic_store(&options->posts->registry->owns, !seat);
+    rc = hub_open(&h->hub, options->posts, options->tokens, options->allowed,
+                  seat ? &h->cluster : NULL, why);
+    if (!rc && seat && !options->is_reader)
+        rc = open_parts(h, why);
     if (rc)
         hub_owner_close(h);
     else
@@ -117,25 +136,24 @@ hub_owner_submit(struct hub_owner *h, struct command *command,
 
     if (h->options.is_reader)
         return problem(why, STATUS_FORBIDDEN, CLUSTER_READ_ONLY);
-    rc = submit_here(command, h);
-    if (rc && h->remote)
-        return remote_commands_send(h->remote, command, why);
+    rc = hub_submit(h->hub, command);
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
 
 void
 hub_owner_sets_changed(struct hub_owner *h)
 {
-    pthread_rwlock_rdlock(&h->lock);
-    if (h->hub)
-        hub_sets_changed(h->hub);
-    pthread_rwlock_unlock(&h->lock);
+    hub_sets_changed(h->hub);
 }
 
+/* The parts first: their deliveries are written under the leases. */
 void
 hub_owner_stop(struct hub_owner *h)
 {
-    ownership_stop(h->ownership);
+    if (h->ownership)
+        ownership_stop(h->ownership);
+    if (h->hub)
+        hub_stop(h->hub);
     if (h->remote)
         remote_commands_stop(h->remote);
 }
@@ -148,6 +166,8 @@ hub_owner_close(struct hub_owner *h)
     hub_owner_stop(h);
     ownership_close(h->ownership);
     remote_commands_close(h->remote);
-    pthread_rwlock_destroy(&h->lock);
+    hub_close(h->hub);
+    if (h->cluster.streams)
+        h->cluster.streams->ops->close(h->cluster.streams);
     free(h);
 }

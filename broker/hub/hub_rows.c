@@ -1,6 +1,44 @@
 #include "broker/hub/hub_rows.h"
 
-/* Reading, at the start */
+#include "proto/fnv1a.h"
+
+/* Parts */
+
+unsigned
+hub_rows_part(enum subscription_kind kind, enum topic_kind topic_kind,
+              struct slice name, struct slice callback)
+{
+    struct websub_comparable comparable;
+    uint64_t hash = FNV1A_BEGIN ^ topic_kind;
+
+    if (kind == SUBSCRIPTION_HUB || topic_kind == TOPIC_FOREIGN)
+        return 0;
+    hash = fnv1a(fnv1a(hash, name), SLICE("\n"));
+    hash = fnv1a_text(hash, websub_comparable(&comparable, callback));
+    return (unsigned)(hash >> 32) % HUB_PARTS;
+}
+
+bool
+hub_rows_find_part(struct hub_db *h, uint64_t id, unsigned *part)
+{
+    struct problem why;
+    struct db_rows rows =
+        DB_SELECT(&h->db, "find it", &why,
+                  "SELECT kind, topic_kind, name, callback FROM subscriptions"
+                  " WHERE id=?1 UNION ALL SELECT 0, topic_kind, name, callback"
+                  " FROM requests WHERE id=?1",
+                  id);
+    enum subscription_kind kind;
+    enum topic_kind topic_kind;
+    struct slice name, callback;
+    bool is_there = DB_NEXT(&rows, &kind, &topic_kind, &name, &callback);
+
+    if (is_there)
+        *part = hub_rows_part(kind, topic_kind, name, callback);
+    return !db_rows_end(&rows) && is_there;
+}
+
+/* Reading */
 
 /* The columns that both tables have, and where a row of them is read to. */
 #define COMMON_COLUMNS                                                    \
@@ -58,7 +96,7 @@ hand_over(struct hub_record *record, const struct lent_terms *lent,
 }
 
 enum status
-hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
+hub_rows_read(struct hub_db *h, unsigned parts, hub_record_fn *fn, void *user,
               struct problem *why)
 {
     struct db_rows rows =
@@ -75,6 +113,9 @@ hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
     while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->kind, &r->created_us,
                    &r->lease_end_us, &has_cursor, &r->after, &r->range_last,
                    &r->generation)) {
+        r->part = hub_rows_part(r->kind, r->topic_kind, r->name, r->callback);
+        if (!(parts >> r->part & 1))
+            continue;
         if (r->kind > SUBSCRIPTION_HUB)
             rows.rc =
                 problem(why, STATUS_IO, "there is no kind %d of subscription",
@@ -92,6 +133,10 @@ hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
                      " has_after, after FROM requests ORDER BY id");
     while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->mode, &r->topic_url,
                    &r->taken_us, &r->has_after, &r->after)) {
+        r->part = hub_rows_part(SUBSCRIPTION_CALLBACK, r->topic_kind, r->name,
+                                r->callback);
+        if (!(parts >> r->part & 1))
+            continue;
         if (r->mode != WEBSUB_SUBSCRIBE && r->mode != WEBSUB_UNSUBSCRIBE)
             rows.rc =
                 problem(why, STATUS_IO, "there is no mode %d", (int)r->mode);

@@ -16,6 +16,7 @@
  * them. */
 struct hub_record {
     enum hub_row_kind row;
+    unsigned part;
     uint64_t id;
     enum topic_kind topic_kind;
     struct slice name, epoch; /* of the set or relay, and of its log */
@@ -39,10 +40,21 @@ struct hub_record {
 typedef enum status hub_record_fn(struct hub_record *record, void *user,
                                   struct problem *why);
 
-/* Reads everything at the start: subscriptions, then requests, in order of ids.
- * The callee ends what belongs to a set that is gone, afterwards. */
-MUST_CHECK enum status hub_rows_read(struct hub_db *h, hub_record_fn *fn,
-                                     void *user, struct problem *why);
+/* The part that a pair of topic and callback belongs to, below HUB_PARTS: by a
+ * hash that stays the same for all times. Relays, which one broker receives,
+ * and other hubs, which follow the settings of sets, are of part 0. */
+unsigned hub_rows_part(enum subscription_kind kind, enum topic_kind topic_kind,
+                       struct slice name, struct slice callback);
+
+/* The part of a subscription or request. False: there is no row. */
+bool hub_rows_find_part(struct hub_db *h, uint64_t id, unsigned *part);
+
+/* Reads all rows of `parts` (a bit for each): subscriptions, then requests, in
+ * order of ids. The callee ends what belongs to a set that is gone, afterwards.
+ */
+MUST_CHECK enum status hub_rows_read(struct hub_db *h, unsigned parts,
+                                     hub_record_fn *fn, void *user,
+                                     struct problem *why);
 
 void hub_rows_put_subscription(struct hub_db *h, struct subscription *s);
 void hub_rows_put_request(struct hub_db *h, struct verification *v);

@@ -68,11 +68,23 @@ struct hub {
     bool is_failing;  /* writing hub.db failed the last time; for the log */
     int64_t again_us; /* steady: when a failed commit is tried again */
 
+    /* Of a cluster (hub_parts.c); times on the steady clock */
+    const struct hub_cluster *cluster; /* or NULL */
+    int64_t follow_at_us; /* when it reads what others have written */
+    uint64_t n_followed;  /* the last row when the keys were read */
+    bool cannot_take,
+        cannot_follow; /* it was said; the next tick tries again */
+
     /* Other threads */
-    atomic_bool topics_changed;     /* hub_sets_changed */
+    atomic_bool topics_changed; /* hub_sets_changed */
+    atomic_uint parts; /* a bit for each that this broker has: alone, all */
+    atomic_bool parts_changed;      /* hub_give */
     _Atomic(struct caller *) woken; /* hub_wake's; NULL before there is one */
-    pthread_mutex_t mutex;          /* between hub_submit and hub_stop */
-    atomic_bool is_stopping;        /* the thread is about to end */
+    pthread_mutex_t mutex; /* between hub_submit and hub_stop; guards: */
+    pthread_cond_t left;   /* `entered` has lost parts */
+    const struct ownership_right *given[HUB_PARTS]; /* by hub_give; or NULL */
+    unsigned entered;        /* parts whose rights the thread uses */
+    atomic_bool is_stopping; /* the thread is about to end */
 };
 
 /* Makes the thread look at what is marked. Any thread, also before the delivery

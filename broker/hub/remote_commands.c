@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "broker/hub/hub_commands.h"
 #include "broker/net/response.h"
+#include "broker/sources/hub_db.h"
 
 /* Bytes */
 
@@ -15,6 +17,7 @@
 #define FLAG_RELAY  1
 #define FLAG_LOCAL  2
 #define FLAG_SIMPLE 4
+#define FLAG_BITS   8
 
 /* The memory of a command beside its texts, for what the reading of a form
  * keeps: three times the form (handle_hub.c). */
@@ -139,11 +142,11 @@ pass_principal(struct fields *f, struct command *command, struct tokens *tokens,
         principal_is_outside(name)
             ? principal_new(slice_of(name), &rights, (int64_t)ends_us)
             : tokens_owner(tokens, slice_of(name), clock_now_us());
-    return command->principal
-               ? STATUS_OK
-               : problem(why, STATUS_FORBIDDEN,
-                         "the broker that owns the hub does not know this "
-                         "token");
+    return command->principal ? STATUS_OK
+                              : problem(why, STATUS_FORBIDDEN,
+                                        "the broker that owns this part of the "
+                                        "hub does not know this "
+                                        "token");
 }
 
 /* What follows the kind. */
@@ -151,14 +154,16 @@ static enum status
 pass_command(struct fields *f, struct command *c, struct slice *form,
              struct slice *body, struct tokens *tokens, struct problem *why)
 {
-    uint64_t flags = (c->is_relay ? FLAG_RELAY : 0) |
-                     (c->is_local ? FLAG_LOCAL : 0) |
-                     (c->is_simple ? FLAG_SIMPLE : 0);
+    uint64_t flags =
+        (c->is_relay ? FLAG_RELAY : 0) | (c->is_local ? FLAG_LOCAL : 0) |
+        (c->is_simple ? FLAG_SIMPLE : 0) | (uint64_t)(c->part + 1) << FLAG_BITS;
 
     pass_number(f, &flags);
     c->is_relay = flags & FLAG_RELAY;
     c->is_local = flags & FLAG_LOCAL;
     c->is_simple = flags & FLAG_SIMPLE;
+    c->part = (int)(flags >> FLAG_BITS & UINT8_MAX) - 1;
+    f->is_bad |= c->part >= HUB_PARTS;
     pass_number(f, &c->id);
     pass_text(f, c->name, sizeof(c->name));
     pass_text(f, c->from, sizeof(c->from));
@@ -275,11 +280,20 @@ remote_command_read_outcome(struct command *command, struct slice bytes)
 /* Commands of this broker that may be on their way at once. */
 #define SENT_MAX 1000
 
+/* A list whose rows come from several brokers. */
+struct collection {
+    struct command *command;
+    struct command *answers[HUB_PARTS];
+    size_t n, n_asked;
+};
+
 /* A command of this broker, or of another one. */
 struct errand {
     struct list node;
     struct remote_commands *all;
-    struct command *command;
+    struct command *command; /* of a collection: for an answer */
+    struct collection *of;   /* or NULL */
+    unsigned part;
     uint64_t id;     /* of the order */
     uint64_t n;      /* the last record of the broker that was asked */
     int64_t over_us; /* steady: when the client no longer waits */
@@ -290,7 +304,8 @@ struct remote_commands {
     struct streams *streams; /* the thread's */
     struct thread thread;
     int wake_fd;
-    _Atomic(uint64_t) term; /* 0: this broker does not own */
+    char leases[HUB_PARTS][16];         /* their names */
+    _Atomic(uint64_t) terms[HUB_PARTS]; /* 0: this broker does not own */
 
     pthread_mutex_t mutex;   /* guards the three below */
     struct list sent;        /* of this broker: to be ordered */
@@ -323,37 +338,89 @@ take_first(struct remote_commands *c, struct list *of)
 
 /* This broker's */
 
-enum status
-remote_commands_send(struct remote_commands *c, struct command *command,
-                     struct problem *why)
+/* Makes the errands of a command, for the mutex's owner. */
+static void
+add_errands(struct remote_commands *c, struct command *command, unsigned parts)
 {
     const struct cluster_seat *seat = c->options.seat;
-    struct errand *e = memory_new(1, sizeof(*e));
+    bool is_one = (parts & (parts - 1)) == 0;
+    struct collection *of = is_one ? NULL : memory_new(1, sizeof(*of));
+
+    for (unsigned i = 0; i < HUB_PARTS; i++) {
+        struct errand *e;
+
+        if (!(parts >> i & 1))
+            continue;
+        e = memory_new(1, sizeof(*e));
+        *e = (struct errand){
+            .all = c,
+            .command = is_one ? command : command_new(COMMAND_LIST, 0),
+            .of = of,
+            .part = i,
+            .n = seat->place(seat->user),
+            .over_us = clock_steady_us() + ORDER_US +
+                       (command_calls(command) ? c->options.call_us : 0)};
+        if (of) {
+            of->command = command;
+            of->n_asked++;
+        }
+        list_append(&c->sent, &e->node);
+        c->n++;
+    }
+}
+
+enum status
+remote_commands_send(struct remote_commands *c, struct command *command,
+                     unsigned parts, struct problem *why)
+{
     enum status rc = STATUS_OK;
 
-    *e = (struct errand){.all = c,
-                         .command = command,
-                         .n = seat->place(seat->user),
-                         .over_us =
-                             clock_steady_us() + ORDER_US +
-                             (command_calls(command) ? c->options.call_us : 0)};
     pthread_mutex_lock(&c->mutex);
     if (c->is_stopping)
         rc = problem(why, STATUS_STOPPED, "the broker is ending");
-    else if (c->n == SENT_MAX)
+    else if (c->n >= SENT_MAX)
         rc = problem(why, STATUS_BUSY,
                      "too many requests are on their way to the broker that "
                      "owns the hub");
-    if (!rc) {
-        c->n++;
-        list_append(&c->sent, &e->node);
-    }
+    if (!rc)
+        add_errands(c, command, parts);
     pthread_mutex_unlock(&c->mutex);
-    if (rc)
-        free(e);
-    else
+    if (!rc)
         wake(c);
     return rc;
+}
+
+/* Adds an answer; with the last one the list is whole, or has the first
+ * failure. */
+static void
+collect(struct collection *of, struct command *answer)
+{
+    struct command *command = of->command;
+    struct slice lists[HUB_PARTS + 1];
+    struct buf rows = command->text;
+
+    of->answers[of->n++] = answer;
+    if (of->n < of->n_asked)
+        return;
+    lists[0] = buf_slice(&rows);
+    command->http = 200;
+    for (size_t i = of->n; i > 0; i--) {
+        answer = of->answers[i - 1];
+        lists[i] = buf_slice(&answer->text);
+        if (!answer->status)
+            continue;
+        command->status = answer->status;
+        command->http = answer->http;
+        command->why = answer->why;
+    }
+    buf_init(&command->text, SIZE_MAX);
+    if (!command->status)
+        hub_lists_merge(&command->text, lists, of->n + 1);
+    buf_fini(&rows);
+    for (size_t i = 0; i < of->n; i++)
+        command_free(of->answers[i]);
+    free(of);
+    command->done(command);
 }
 
 /* Gives a command of this broker back. */
@@ -365,7 +432,10 @@ end_sent(struct errand *e)
     pthread_mutex_lock(&c->mutex);
     c->n--;
     pthread_mutex_unlock(&c->mutex);
-    e->command->done(e->command);
+    if (e->of)
+        collect(e->of, e->command);
+    else
+        e->command->done(e->command);
     free(e);
 }
 
@@ -383,18 +453,21 @@ order_sent(struct remote_commands *c)
     struct errand *e;
 
     while ((e = take_first(c, &c->sent))) {
+        struct command *command = e->of ? e->of->command : e->command;
         struct problem why;
         struct buf bytes;
         uint64_t n;
         enum status rc;
 
+        command->part = (int)e->part;
         buf_init(&bytes, INT32_MAX);
         n = htobe64(e->n);
         buf_add(&bytes, &n, sizeof(n));
-        remote_command_write(&bytes, e->command);
-        rc = bytes.failed ? problem_memory(&why)
-                          : c->streams->ops->order(
-                                c->streams, buf_slice(&bytes), &e->id, &why);
+        remote_command_write(&bytes, command);
+        rc = bytes.failed
+                 ? problem_memory(&why)
+                 : c->streams->ops->order(c->streams, c->leases[e->part],
+                                          buf_slice(&bytes), &e->id, &why);
         if (bytes.data) /* there may be a secret */
             explicit_bzero(bytes.data, bytes.size);
         buf_fini(&bytes);
@@ -474,24 +547,31 @@ on_order(uint64_t id, struct slice bytes, void *user)
     refuse_order(e, rc, &why);
 }
 
-/* Runs the orders, one after the other, for which this copy is far enough. */
+/* Runs the orders for which this copy is far enough. Those of one broker for
+ * one part stay in order. */
 static void
 run_early(struct remote_commands *c)
 {
     const struct cluster_seat *seat = c->options.seat;
     struct errand *e;
 
-    list_until_empty (e, &c->early, node) {
-        bool is_early = e->n > seat->place(seat->user);
-        struct problem why = {"the owner of the hub is changing"};
+    list_walk (e, &c->early, node) {
+        bool is_behind = e->n > seat->place(seat->user);
+        bool is_early =
+            is_behind ||
+            (e->command->part >= 0 &&
+             !c->options.has((unsigned)e->command->part, c->options.user));
+        struct problem why = {"the owner of this part of the hub is changing"};
         enum status rc = STATUS_BUSY;
 
         if (is_early && clock_steady_us() < e->over_us)
-            return;
+            continue;
         list_remove(&e->node);
-        if (is_early)
-            problem_set(&why, "the owner of the hub is behind this broker");
-        else
+        if (is_behind)
+            problem_set(&why,
+                        "the owner of this part of the hub is behind this "
+                        "broker");
+        if (!is_early)
             rc = c->options.run(e->command, c->options.user);
         if (rc)
             refuse_order(e, rc, &why);
@@ -520,11 +600,29 @@ answer_ended(struct remote_commands *c)
 
 /* The thread */
 
+/* The leases that this broker has; false: none. */
+static bool
+find_leases(struct remote_commands *c, struct lease held[HUB_PARTS],
+            struct leases *leases)
+{
+    bool has_some = false;
+
+    for (unsigned i = 0; i < HUB_PARTS; i++) {
+        held[i] = (struct lease){
+            .name = c->leases[i],
+            .term = atomic_load_explicit(&c->terms[i], memory_order_relaxed)};
+        leases->all[i] = held[i].term > 0 ? &held[i] : NULL;
+        has_some |= held[i].term > 0;
+    }
+    return has_some;
+}
+
 static void
 run_remote(struct thread *t)
 {
     struct remote_commands *c = t->user;
-    struct lease lease = {.term = 0};
+    struct lease held[HUB_PARTS];
+    struct leases leases;
     struct problem why;
     struct errand *e;
     eventfd_t ignored;
@@ -532,9 +630,8 @@ run_remote(struct thread *t)
     /* is_stopping is true from before the wake that ends the last wait. */
     while (thread_wait(t, 0) && !atomic_load(&c->is_stopping)) {
         order_sent(c);
-        lease.term = atomic_load_explicit(&c->term, memory_order_relaxed);
-        if (lease.term > 0)
-            (void)c->streams->ops->take(c->streams, &lease, on_order, c, &why);
+        if (find_leases(c, held, &leases))
+            (void)c->streams->ops->take(c->streams, &leases, on_order, c, &why);
         run_early(c);
         answer_ended(c);
         if (!list_is_empty(&c->ordered))
@@ -543,8 +640,10 @@ run_remote(struct thread *t)
             if (clock_steady_us() < e->over_us)
                 continue;
             list_remove(&e->node);
-            fail_sent(e, STATUS_UNREACHABLE,
-                      "no broker of the cluster owns the hub at the moment");
+            fail_sent(
+                e, STATUS_UNREACHABLE,
+                "no broker of the cluster owns this part of the hub at the "
+                "moment");
         }
         c->streams->ops->wait(c->streams, c->wake_fd,
                               list_is_empty(&c->early) ? WAIT_US : LOOK_US);
@@ -553,9 +652,9 @@ run_remote(struct thread *t)
 }
 
 void
-remote_commands_own(struct remote_commands *c, uint64_t term)
+remote_commands_own(struct remote_commands *c, unsigned part, uint64_t term)
 {
-    atomic_store_explicit(&c->term, term, memory_order_relaxed);
+    atomic_store_explicit(&c->terms[part], term, memory_order_relaxed);
     wake(c);
 }
 
@@ -568,6 +667,9 @@ remote_commands_open(struct remote_commands **made,
     enum status rc;
 
     c->options = *options;
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        snprintf(c->leases[i], sizeof(c->leases[i]), "%s/%u",
+                 hub_db_file.stream, i);
     c->streams = options->seat->open_streams(options->seat->user);
     pthread_mutex_init(&c->mutex, NULL);
     list_init(&c->sent);

@@ -1,6 +1,6 @@
 /*
- * remote_commands.h - carries commands from a broker of a cluster to the one
- * that owns the hub, and the outcomes back.
+ * remote_commands.h - carries commands from a broker of a cluster to those that
+ * own other parts of the hub, and the outcomes back.
  *
  *     asked broker                    journal              owner
  *       remote_commands_send --> order -------------------> take --> run
@@ -8,7 +8,8 @@
  *
  * An order names the last record that the asked broker has: the owner carries
  * it out when its own copy has that record, so a client may subscribe at one
- * broker to a set that it has just made there.
+ * broker to a set that it has just made there. An order also waits for an owner
+ * that is just taking the part.
  *
  * One thread with its own streams. A command without an outcome after ORDER_US,
  * and the time of a call if it makes one, is answered with STATUS_UNREACHABLE:
@@ -18,7 +19,8 @@
  *
  * A command and its outcome as bytes:
  *
- *     command     01, then fields: kind, flags, id, set or relay, client's
+ *     command     01, then fields: kind, flags (above them the part, plus one:
+ *                 version 0.1 has none), id, set or relay, client's
  *                 address, form, callback, position, media type, links, key,
  *                 body, principal
  *     outcome     01, then fields: status, HTTP status, problem, JSON
@@ -39,6 +41,9 @@ struct remote_commands_options {
     const struct cluster_seat *seat; /* lent */
     struct tokens *tokens;           /* lent; NULL: nobody asks for rights */
 
+    /* True if the hub of this broker has that part by now. */
+    bool (*has)(unsigned part, void *user);
+
     /* Runs a command of another broker at the hub of this one, as hub_submit
      * does. STATUS_STOPPED: this broker does not own. */
     enum status (*run)(struct command *command, void *user);
@@ -51,16 +56,19 @@ remote_commands_open(struct remote_commands **made,
                      const struct remote_commands_options *options,
                      struct problem *why);
 
-/* Hands over a command, which belongs to it until command->done. Any thread.
- * STATUS_BUSY: too many are on their way; STATUS_STOPPED: the thread is
+/* Hands over a command for the owners of `parts` (a bit for each; several: a
+ * list, hub_cluster.carry), which belongs to it until command->done. Any
+ * thread. STATUS_BUSY: too many are on their way; STATUS_STOPPED: the thread is
  * ending. The caller then keeps the command. */
 MUST_CHECK enum status remote_commands_send(struct remote_commands *c,
                                             struct command *command,
+                                            unsigned parts,
                                             struct problem *why);
 
-/* From now on takes the orders of others, under this term; 0: no
+/* From now on takes the orders of others for a part, under this term; 0: no
  * more. Any thread. */
-void remote_commands_own(struct remote_commands *c, uint64_t term);
+void remote_commands_own(struct remote_commands *c, unsigned part,
+                         uint64_t term);
 
 /* Answers what is on its way, and ends the thread; `run` has given back all
  * commands. A second call does nothing. */

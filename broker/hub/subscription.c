@@ -173,7 +173,8 @@ subscription_enter(struct topic *topic, struct hub_record *record,
     list_init(&s->moved);
     list_init(&s->over);
     hub_range_init(&s->range);
-    hub_row_init(&s->row, HUB_ROW_SUBSCRIPTION);
+    hub_row_init(&s->row, HUB_ROW_SUBSCRIPTION, record->part);
+    s->range.part = record->part;
     s->callback = slice_dup(record->callback);
     if (topic->foreign)
         topic->foreign->n_subscriptions++;
@@ -227,8 +228,9 @@ on_lease(struct alarm *alarm)
         set_lease_alarm(s);
 }
 
-void
-subscription_resume(struct subscription *s)
+/* It may end here. */
+static void
+resume_subscription(struct subscription *s)
 {
     if (subscription_is_over(s)) {
         subscription_end(s, END_EXPIRED);
@@ -309,7 +311,9 @@ subscription_confirm(struct topic *topic, struct hub_record *record,
                                         record->callback, why)
              : renew_subscription(s, record, why);
     if (!rc && is_new) {
-        record->id = ++topic->hub->db->last_id;
+        record->part = hub_rows_part(record->kind, topic->kind,
+                                     topic_name(topic), record->callback);
+        record->id = hub_db_next_id(topic->hub->db, record->part);
         record->created_us = clock_now_us();
         rc = subscription_enter(topic, record, &s, why);
     }
@@ -367,7 +371,8 @@ subscription_end(struct subscription *s, enum subscription_end how)
 
     delivery_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
-    hub_rows_delete(hub->db, hub_row_ended(HUB_ROW_SUBSCRIPTION, s->id));
+    hub_rows_delete(hub->db,
+                    hub_row_ended(HUB_ROW_SUBSCRIPTION, s->id, s->row.part));
     DIAG(DIAG_INFO, "hub", "a subscription has ended", HUB_KEYS(s),
          diag_text("how", ends[how].name));
     if (ends[how].denial && s->kind == SUBSCRIPTION_CALLBACK) {
@@ -385,13 +390,25 @@ subscription_end(struct subscription *s, enum subscription_end how)
 }
 
 void
-subscriptions_free(struct hub *hub)
+subscriptions_resume(struct hub *hub, unsigned parts)
 {
     struct subscription *s;
 
-    list_until_empty (s, &hub->subscriptions.all, key.of_all_topics) {
+    list_walk (s, &hub->subscriptions.all, key.of_all_topics)
+        if (parts >> s->row.part & 1)
+            resume_subscription(s);
+}
+
+void
+subscriptions_forget(struct hub *hub, unsigned parts)
+{
+    struct subscription *s;
+
+    list_walk (s, &hub->subscriptions.all, key.of_all_topics) {
         struct topic *topic = s->topic;
 
+        if (!(parts >> s->row.part & 1))
+            continue;
         if (hub->caller) { /* else nothing was begun */
             delivery_cut(s);
             caller_clear_alarm(hub->caller, &s->lease_alarm);
@@ -401,5 +418,4 @@ subscriptions_free(struct hub *hub)
         free_subscription(s);
         topic_release(topic);
     }
-    callback_tables_fini(&hub->subscriptions);
 }

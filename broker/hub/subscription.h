@@ -149,9 +149,11 @@ struct subscription {
 
 /* The tables */
 
-/* Frees all subscriptions without ending them, when the loop ends or never
- * began. A second call does nothing. */
-void subscriptions_free(struct hub *hub);
+/* Begins the deliveries of `parts` (a bit for each), which were read from
+ * hub.db, on the delivery thread; and frees these subscriptions without ending
+ * them, also before there is a thread. */
+void subscriptions_resume(struct hub *hub, unsigned parts);
+void subscriptions_forget(struct hub *hub, unsigned parts);
 
 /* Checks that `client` may have a new one with that callback. STATUS_LIMITED:
  * it has its share, or the callback's host has as many as it may have
@@ -189,14 +191,13 @@ subscription_is_over(const struct subscription *s)
 bool subscription_is_denied(struct subscription *s, int64_t now_us);
 
 /* Makes a subscription in the tables; takes over record->terms. Begins no
- * delivery, and writes no row. If it was read at the start, deliveries begin
- * with subscription_resume, on the delivery thread. STATUS_MEMORY. */
+ * delivery, and writes no row. If it was read from hub.db, deliveries begin
+ * with subscriptions_resume. STATUS_MEMORY. */
 struct hub_record; /* hub_rows.h */
 MUST_CHECK enum status subscription_enter(struct topic *topic,
                                           struct hub_record *record,
                                           struct subscription **made,
                                           struct problem *why);
-void subscription_resume(struct subscription *s);
 
 /* Applies a verified request: makes the subscription of record->kind, or
  * replaces the terms of the existing one (without interrupting its delivery:

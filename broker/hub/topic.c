@@ -531,6 +531,15 @@ listen_to_framework(struct hub *hub)
         look_again(hub);
 }
 
+void
+framework_restart(struct hub *hub)
+{
+    framework_close(hub);
+    hub->framework.reading = NULL;
+    if (hub->n_framework_topics > 0)
+        listen_to_framework(hub);
+}
+
 /* Marks a topic that event `seq` concerns, and moves its resting subscriptions
  * that have not read the event up to it: no earlier event concerns them. Only
  * the first event of a look that marks the topic moves them; later events pass

@@ -183,8 +183,10 @@ struct framework {
     struct reading *reading; /* a worker's; NULL: none */
 };
 
-/* Ends the watch; no framework topic is left. */
+/* Ends the watch; no framework topic is left. Or begins it again, behind all
+ * subscriptions: some that came later are further behind. */
 void framework_close(struct hub *hub);
+void framework_restart(struct hub *hub);
 
 /* Looks at new events, and marks the topics that they concern. Each look is
  * short: if there are many events the next wake goes on, and a worker first

@@ -70,7 +70,7 @@ enter_verification(struct topic *topic, struct hub_record *record)
     r->taken_us = record->taken_us;
     r->topic = topic;
     list_init(&r->turn);
-    hub_row_init(&r->row, HUB_ROW_REQUEST);
+    hub_row_init(&r->row, HUB_ROW_REQUEST, record->part);
     buf_init(&r->url, VERIFICATION_URL_MAX);
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
@@ -128,7 +128,8 @@ verification_is_replaced(const struct verification *r)
 static void
 end_verification(struct verification *r)
 {
-    hub_rows_delete(r->hub->db, hub_row_ended(HUB_ROW_REQUEST, r->id));
+    hub_rows_delete(r->hub->db,
+                    hub_row_ended(HUB_ROW_REQUEST, r->id, r->row.part));
     forget_verification(r);
 }
 
@@ -336,7 +337,7 @@ verification_lost(struct hub *hub)
     struct verification *r;
 
     list_until_empty (r, &hub->verifications.fresh, turn) {
-        hub_db_note_stale(hub->db, HUB_ROW_REQUEST, r->id);
+        hub_db_note_stale(hub->db, HUB_ROW_REQUEST, r->id, r->row.part);
         forget_verification(r);
     }
 }
@@ -429,6 +430,22 @@ find_topic(struct command *command, struct topic **topic)
     return topic_of_set(hub, TOPIC_CHANGES, set, topic, why);
 }
 
+/* The owner of part 0 alone knows the topics of relays. */
+int
+verification_part(struct command *command)
+{
+    struct topic *topic;
+    enum status rc = find_topic(command, &topic);
+    int part = 0;
+
+    if (rc)
+        return rc == STATUS_NOT_FOUND && !command->is_simple ? 0 : -1;
+    part = (int)hub_rows_part(SUBSCRIPTION_CALLBACK, topic->kind,
+                              topic_name(topic), command->request.callback);
+    topic_release(topic);
+    return part;
+}
+
 /* Checks the room for a new subscription, and finds where it begins: at the
  * present head, so that it misses nothing between request and verification, or
  * where the request asks for. */
@@ -496,7 +513,9 @@ verification_take(struct command *command)
         rc = make_terms(command, topic, &record.terms);
     if (rc)
         goto release;
-    record.id = ++hub->db->last_id;
+    record.part = hub_rows_part(SUBSCRIPTION_CALLBACK, topic->kind,
+                                topic_name(topic), record.callback);
+    record.id = hub_db_next_id(hub->db, record.part);
     r = enter_verification(topic, &record);
     list_append(&hub->verifications.fresh, &r->turn);
     hub_rows_put_request(hub->db, r);
@@ -525,11 +544,11 @@ verification_restore(struct topic *topic, struct hub_record *record)
 /* Life */
 
 void
-verifications_free(struct hub *hub)
+verifications_forget(struct hub *hub, unsigned parts)
 {
     struct verification *r;
 
     list_walk (r, &hub->verifications.tables.all, key.of_all_topics)
-        forget_verification(r);
-    callback_tables_fini(&hub->verifications.tables);
+        if (parts >> r->row.part & 1)
+            forget_verification(r);
 }

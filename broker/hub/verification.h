@@ -60,8 +60,12 @@ struct verifications {
 struct command;
 MUST_CHECK enum status verification_take(struct command *command);
 
-/* Enters a request that was read at the start; takes over record->terms. The
- * first verification_turn verifies it. */
+/* The part of a cluster's hub that takes the request of a command. -1: it will
+ * be refused. */
+int verification_part(struct command *command);
+
+/* Enters a request that was read from hub.db; takes over record->terms. The
+ * next verification_turn verifies it. */
 struct hub_record;
 void verification_restore(struct topic *topic, struct hub_record *record);
 
@@ -98,6 +102,5 @@ struct verification *verification_same(const struct verification *r);
  * and has no row. */
 bool verification_is_replaced(const struct verification *r);
 
-/* Frees all requests without ending them, when the loop ends or never began. A
- * second call does nothing. */
-void verifications_free(struct hub *hub);
+/* Frees the requests of `parts` (a bit for each) without ending them. */
+void verifications_forget(struct hub *hub, unsigned parts);

@@ -243,7 +243,11 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
          "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"
          " (extract(epoch FROM now() - at) * 1000000)::bigint,"
          " (" PG_IS_RUNNING ")::int::bigint, is_reader::int::bigint,"
-         " (SELECT coalesce(string_agg(l.name, ', ' ORDER BY l.name), '')"
+         " (SELECT concat_ws(', ', string_agg(l.name, ', ' ORDER BY l.name)"
+         "   FILTER (WHERE l.name NOT LIKE 'hub/%'),"
+         "   nullif(count(*) FILTER (WHERE l.name LIKE 'hub/%'), 0)"
+         "   || ' parts of the hub', max('with hub/0')"
+         "   FILTER (WHERE l.name = 'hub/0'))"
          "  FROM tidings_leases l WHERE broker = b.name"
          "  AND until > '-infinity')"
          " FROM tidings_brokers b, " LAST " AS last ORDER BY name",

@@ -12,7 +12,9 @@
  *                  tidings_brokers.keep_bytes: --cluster-keep
  *                  tidings_leases.instance: the process that has it
  *                  tidings_notes: broker/cluster/streams.h
+ *                  tidings_orders.lease: whose owner takes it
  *                  the lease and the stream "bridges" are one of each bridge
+ *                  the lease "hub" is one of each part, "hub/0" to "hub/15"
  *
  * A change of the tables is made here, in a step of the next version, also for
  * new databases.
@@ -23,14 +25,22 @@
  * others use for long, for all later ones would wait behind it. */
 #define PG_SCHEMA_LOCK "PERFORM pg_advisory_xact_lock(5282143);"
 
+/* A broker of version 1 never gets this lease again. */
+#define END_LEASE(name)                                                      \
+    " INSERT INTO tidings_leases AS l VALUES('" name "', '', 1, 'infinity')" \
+    "  ON CONFLICT(name) DO UPDATE SET broker = '', term = l.term + 1,"      \
+    "  until = 'infinity';"
+
+/* Its rows stay in one stream, and brokers of version 1 follow that. Their
+ * orders go to the owner of the first part. */
+#define DIVIDE_HUB END_LEASE("hub")
+
 /* The lease and the stream of all bridges become those of each. A key begins
  * with the table, 00, 03, the size of the bridge's name in four bytes, and the
- * name (broker/cluster/owned_db.c). A broker of version 1 never gets its lease
- * again, and its place in the stream stays where it is. */
+ * name (broker/cluster/owned_db.c). In a broker of version 1 its place in the
+ * stream stays where it is. */
 #define DIVIDE_BRIDGES                                                        \
-    " INSERT INTO tidings_leases AS l VALUES('bridges', '', 1, 'infinity')"   \
-    "  ON CONFLICT(name) DO UPDATE SET broker = '', term = l.term + 1,"       \
-    "  until = 'infinity';"                                                   \
+    END_LEASE("bridges")                                                      \
     " UPDATE tidings_rows SET stream = 'bridges/' || convert_from(substring(" \
     "   key FROM position('\\x00'::bytea IN key) + 6 FOR"                     \
     "   get_byte(key, position('\\x00'::bytea IN key) + 4)), 'UTF8')"         \
@@ -40,21 +50,23 @@
     "  FROM tidings_rows r JOIN tidings_streams s ON name = 'bridges'"        \
     "  WHERE r.stream LIKE 'bridges/%';"
 
-#define PG_SCHEMA_STEPS                                                   \
-    "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'"   \
-    "  AND attrelid = 'tidings_cluster'::regclass) THEN"                  \
-    " PERFORM set_config('lock_timeout', '300ms', true);"                 \
-    " ALTER TABLE tidings_records"                                        \
-    "  ADD at_us bigint NOT NULL DEFAULT 0;"                              \
-    " ALTER TABLE tidings_brokers"                                        \
-    "  ADD server bigint NOT NULL DEFAULT 0,"                             \
-    "  ADD keep_bytes bigint NOT NULL DEFAULT 0;"                         \
-    " ALTER TABLE tidings_leases"                                         \
-    "  ADD instance text NOT NULL DEFAULT '';" DIVIDE_BRIDGES             \
-    " CREATE TABLE tidings_notes(stream text NOT NULL,"                   \
-    "  n bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY(stream, n));" \
-    " ALTER TABLE tidings_cluster"                                        \
-    "  ADD version bigint NOT NULL DEFAULT 2;"                            \
+#define PG_SCHEMA_STEPS                                                    \
+    "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'"    \
+    "  AND attrelid = 'tidings_cluster'::regclass) THEN"                   \
+    " PERFORM set_config('lock_timeout', '300ms', true);"                  \
+    " ALTER TABLE tidings_records"                                         \
+    "  ADD at_us bigint NOT NULL DEFAULT 0;"                               \
+    " ALTER TABLE tidings_brokers"                                         \
+    "  ADD server bigint NOT NULL DEFAULT 0,"                              \
+    "  ADD keep_bytes bigint NOT NULL DEFAULT 0;"                          \
+    " ALTER TABLE tidings_leases"                                          \
+    "  ADD instance text NOT NULL DEFAULT '';"                             \
+    " ALTER TABLE tidings_orders"                                          \
+    "  ADD lease text NOT NULL DEFAULT 'hub/0';" DIVIDE_HUB DIVIDE_BRIDGES \
+    " CREATE TABLE tidings_notes(stream text NOT NULL,"                    \
+    "  n bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY(stream, n));"  \
+    " ALTER TABLE tidings_cluster"                                         \
+    "  ADD version bigint NOT NULL DEFAULT 2;"                             \
     "END IF;"
 
 /* `bytes`: of all records up to this one. tidings_turn has one row, which is

@@ -30,6 +30,13 @@
     " WHERE l.instance = $4::text OR l.until = '-infinity'"                \
     "  OR l.xmin::text::bigint = $5::bigint RETURNING term"
 
+#define RENEW                                                      \
+    "UPDATE tidings_leases l SET until = clock_timestamp()"        \
+    " + interval '10 s' FROM unnest($1::text::text[],"             \
+    "  $2::text::bigint[]) WITH ORDINALITY AS mine(name, term, i)" \
+    " WHERE l.name = mine.name AND l.term = mine.term"             \
+    " AND broker = $3::text AND instance = $4::text RETURNING i"
+
 #define LEASE_VERSION \
     "SELECT xmin::text::bigint FROM tidings_leases WHERE name = $1::text"
 
@@ -45,9 +52,13 @@
     "UPDATE tidings_leases SET until = '-infinity' WHERE name = $1::text" \
     " AND broker = $2::text AND term = $3::bigint"
 
-#define CHECK_LEASE                                      \
-    "SELECT 1 FROM tidings_leases WHERE name = $1::text" \
-    " AND broker = $2::text AND term = $3::bigint FOR SHARE"
+/* True if the broker $3 has all leases with the names $1 and the terms $2,
+ * which nobody else can take until the transaction has ended. */
+#define HAS_LEASES                                                  \
+    "cardinality($1::text::text[]) = (SELECT count(*) FROM (SELECT" \
+    " FROM tidings_leases l JOIN unnest($1::text::text[],"          \
+    "  $2::text::bigint[]) AS mine(name, term) USING(name, term)"   \
+    " WHERE broker = $3::text FOR SHARE OF l) AS held)"
 
 #define MAKE_STREAM                                            \
     "INSERT INTO tidings_streams(name, n) VALUES($1::text, 0)" \
@@ -65,19 +76,16 @@
     " ON CONFLICT(stream, key)"                              \
     " DO UPDATE SET n = excluded.n, value = excluded.value"
 
-/* Of the broker that has the lease, which nobody else can take meanwhile. */
-#define LEASE_OF_NOTES                                           \
-    "tidings_leases WHERE name = $3::text AND broker = $4::text" \
-    " AND term = $5::bigint FOR SHARE"
+/* The stream of a note is its lease. */
+#define PUT_NOTES                                                   \
+    "INSERT INTO tidings_notes(stream, n, value)"                   \
+    " SELECT name, $4::bigint, value"                               \
+    " FROM unnest($1::text::text[], $5::bytea[]) AS u(name, value)" \
+    " WHERE value IS NOT NULL AND " HAS_LEASES " RETURNING n"
 
-#define PUT_NOTE                                  \
-    "INSERT INTO tidings_notes(stream, n, value)" \
-    " SELECT $1::text, $2::bigint, $6::bytea"     \
-    " FROM " LEASE_OF_NOTES " RETURNING n"
-
-#define DROP_NOTES                                          \
-    "DELETE FROM tidings_notes WHERE stream = $1::text AND" \
-    " n < $2::bigint AND EXISTS (SELECT FROM " LEASE_OF_NOTES ")"
+#define DROP_NOTES                                                   \
+    "DELETE FROM tidings_notes WHERE stream = ANY($1::text::text[])" \
+    " AND n < $4::bigint AND " HAS_LEASES
 
 #define READ_NOTES \
     "SELECT n, value FROM tidings_notes WHERE stream = $1::text ORDER BY n"
@@ -108,13 +116,16 @@
     "  ORDER BY d.n LIMIT 10000) AS old"                    \
     " WHERE r.stream = $1::text AND r.key = old.key"
 
-#define ORDER                                             \
-    "INSERT INTO tidings_orders(broker, at, term, bytes)" \
-    " VALUES($1::text, clock_timestamp(), 0, $2::bytea) RETURNING id"
+#define ORDER                                                      \
+    "INSERT INTO tidings_orders(broker, at, term, bytes, lease)"   \
+    " VALUES($1::text, clock_timestamp(), 0, $2::bytea, $3::text)" \
+    " RETURNING id"
 
 #define TAKE                                                             \
-    "WITH taken AS (UPDATE tidings_orders SET term = $1::bigint"         \
-    "  WHERE term < $1::bigint AND answer IS NULL"                       \
+    "WITH taken AS (UPDATE tidings_orders SET term = mine.term"          \
+    "  FROM unnest($1::text::text[], $2::text::bigint[])"                \
+    "   AS mine(name, term) WHERE lease = name"                          \
+    "  AND tidings_orders.term < mine.term AND answer IS NULL"           \
     "  AND at > clock_timestamp() - interval '5 s' RETURNING id, bytes)" \
     " SELECT id, bytes FROM taken ORDER BY id"
 
@@ -186,6 +197,36 @@ run_again(struct pg_streams *s, const struct pg_statement *statements, size_t n,
 
 /* Leases */
 
+/* Arrays as texts, of the leases that a broker has. */
+struct lease_arrays {
+    char names[LEASES_MAX * 70], terms[LEASES_MAX * 21 + 2];
+};
+
+static struct lease_arrays
+write_leases(const struct leases *leases)
+{
+    struct lease_arrays held;
+    struct buf names, terms;
+    char before = '{';
+
+    buf_init_fixed(&names, held.names, sizeof(held.names));
+    buf_init_fixed(&terms, held.terms, sizeof(held.terms));
+    for (size_t i = 0; i < LEASES_MAX; i++) {
+        const struct lease *lease = leases->all[i];
+
+        if (!lease)
+            continue;
+        buf_add_format(&names, "%c\"%s\"", before, lease->name);
+        buf_add_format(&terms, "%c%" PRIu64, before, lease->term);
+        before = ',';
+    }
+    buf_add_text(&names, before == '{' ? "{}" : "}");
+    buf_add_text(&terms, before == '{' ? "{}" : "}");
+    buf_add(&names, "", 1);
+    buf_add(&terms, "", 1);
+    return held;
+}
+
 /* A reader never asks for a lease, and so writes no row of a stream. Without an
  * answer nobody knows whether this process has the lease: the next call finds
  * its instance in the row. */
@@ -230,6 +271,34 @@ pg_brokers(struct streams *streams, uint64_t *n, uint64_t *n_before,
                                        .into = DB_INTO(n, n_before)};
 
     return run_again(s, &count, 1, why);
+}
+
+static enum status
+on_renewed(struct pg_rows *rows, void *user, struct problem *why)
+{
+    uint64_t i, *bits = user;
+
+    (void)why;
+    while (PG_NEXT(rows, &i))
+        *bits |= (uint64_t)1 << (i - 1);
+    return STATUS_OK;
+}
+
+static enum status
+pg_renew(struct streams *streams, const struct leases *leases, unsigned *kept,
+         struct problem *why)
+{
+    struct pg_streams *s = streams_of(streams);
+    const struct pg_options *o = &s->c.options;
+    struct lease_arrays held = write_leases(leases);
+    uint64_t bits = 0;
+    const struct pg_statement renew = {
+        RENEW, DB_VALUES(held.names, held.terms, o->broker, o->instance),
+        .each = on_renewed, .user = &bits};
+    enum status rc = run_again(s, &renew, 1, why);
+
+    *kept = (unsigned)bits;
+    return rc;
 }
 
 static void
@@ -346,12 +415,13 @@ pg_read(struct streams *streams, const char *stream, uint64_t *n,
 
 /* Not repeated: it would be two orders. */
 static enum status
-pg_order(struct streams *streams, struct slice bytes, uint64_t *id,
-         struct problem *why)
+pg_order(struct streams *streams, const char *lease, struct slice bytes,
+         uint64_t *id, struct problem *why)
 {
     struct pg_streams *s = streams_of(streams);
     const struct pg_statement statements[] = {
-        {ORDER, DB_VALUES(s->c.options.broker, bytes), .into = DB_INTO(id)},
+        {ORDER, DB_VALUES(s->c.options.broker, bytes, lease),
+         .into = DB_INTO(id)},
         {"NOTIFY tidings_orders"},
     };
     enum status rc = connect_streams(s, why);
@@ -380,12 +450,14 @@ on_orders(struct pg_rows *rows, void *user, struct problem *why)
 }
 
 static enum status
-pg_take(struct streams *streams, const struct lease *lease, order_fn *fn,
+pg_take(struct streams *streams, const struct leases *leases, order_fn *fn,
         void *user, struct problem *why)
 {
     struct orders orders = {fn, user};
+    struct lease_arrays held = write_leases(leases);
     const struct pg_statement statements[] = {
-        {TAKE, DB_VALUES(lease->term), .each = on_orders, .user = &orders},
+        {TAKE, DB_VALUES(held.names, held.terms), .each = on_orders,
+         .user = &orders},
         {END_ORDERS},
     };
 
@@ -483,13 +555,14 @@ add_element(struct buf *to, struct slice bytes, bool is_null)
  * lease. */
 static enum status
 begin_append(struct pg_streams *s, const char *stream,
-             const struct lease *lease, uint64_t n, size_t n_rows,
+             const struct lease_arrays *held, uint64_t n, size_t n_rows,
              struct problem *why)
 {
     const struct pg_statement statements[] = {
         {"BEGIN"},
         {MAKE_STREAM, DB_VALUES(stream)},
-        {CHECK_LEASE, DB_VALUES(lease->name, s->c.options.broker, lease->term),
+        {"SELECT 1 WHERE " HAS_LEASES,
+         DB_VALUES(held->names, held->terms, s->c.options.broker),
          .absent = STATUS_GONE,
          .reason = "this broker no longer has the lease"},
         {MOVE_END, DB_VALUES(stream, n, n_rows), .absent = STATUS_CONFLICT,
@@ -505,9 +578,9 @@ begin_append(struct pg_streams *s, const char *stream,
 /* What an append is of. */
 struct appending {
     const char *stream;
-    const struct lease *lease;
-    uint64_t n; /* the rows' numbers follow it */
-    struct slice keys, values;
+    struct lease_arrays held;
+    uint64_t n;                     /* the rows' numbers follow it */
+    struct buf keys, values, notes; /* empty: there are none */
     const struct stream_note *note;
 };
 
@@ -517,6 +590,7 @@ end_append(struct pg_streams *s, const struct appending *a, struct problem *why)
 {
     const struct stream_note *note = a->note;
     const char *broker = s->c.options.broker;
+    const struct lease_arrays *held = &a->held;
     bool has_rows = a->keys.size > 0;
 
     const struct {
@@ -524,15 +598,17 @@ end_append(struct pg_streams *s, const struct appending *a, struct problem *why)
         struct pg_statement statement;
     } all[] = {
         {!has_rows, {"BEGIN"}},
-        {has_rows, {PUT_ROWS, DB_VALUES(a->stream, a->n, a->keys, a->values)}},
+        {has_rows,
+         {PUT_ROWS, DB_VALUES(a->stream, a->n, buf_slice(&a->keys),
+                              buf_slice(&a->values))}},
         {has_rows, {"NOTIFY tidings_rows"}},
         {note->keep_from > 0,
-         {DROP_NOTES, DB_VALUES(a->stream, note->keep_from, a->lease->name,
-                                broker, a->lease->term)}},
-        {note->bytes.size > 0,
-         {PUT_NOTE,
-          DB_VALUES(a->stream, note->n, a->lease->name, broker, a->lease->term,
-                    note->bytes),
+         {DROP_NOTES,
+          DB_VALUES(held->names, held->terms, broker, note->keep_from)}},
+        {a->notes.size > 0,
+         {PUT_NOTES,
+          DB_VALUES(held->names, held->terms, broker, note->n,
+                    buf_slice(&a->notes)),
           .absent = STATUS_GONE,
           .reason = "this broker no longer has the lease",
           .is_frequent = true}},
@@ -574,38 +650,60 @@ forget_rows(struct pg_streams *s, const char *stream)
         pg_close(&s->c);
 }
 
+/* Writes the notes, in the order of the leases. */
+static void
+add_notes(struct buf *to, const struct leases *leases,
+          const struct stream_note *note)
+{
+    uint32_t n = 0;
+    bool has_some = false;
+
+    for (size_t i = 0; i < LEASES_MAX; i++) {
+        n += leases->all[i] != NULL;
+        has_some |= note->bytes[i].size > 0;
+    }
+    if (!has_some)
+        return;
+    begin_array(to, n);
+    for (size_t i = 0; i < LEASES_MAX; i++)
+        if (leases->all[i])
+            add_element(to, note->bytes[i], note->bytes[i].size == 0);
+}
+
 static enum status
 pg_append(struct streams *streams, const char *stream,
-          const struct lease *lease, uint64_t *n, const struct stream_row *rows,
-          size_t n_rows, const struct stream_note *note, struct problem *why)
+          const struct leases *leases, uint64_t *n,
+          const struct stream_row *rows, size_t n_rows,
+          const struct stream_note *note, struct problem *why)
 {
     static const struct stream_note none = {0};
     struct pg_streams *s = streams_of(streams);
     struct reading r = {.from = *n, .is_first = true};
     const struct pg_statement end = {END_OF_STREAM, DB_VALUES(stream),
                                      .each = on_end, .user = &r};
-    struct appending a = {
-        .stream = stream, .lease = lease, .n = *n, .note = note ? note : &none};
+    struct appending a = {.stream = stream,
+                          .held = write_leases(leases),
+                          .n = *n,
+                          .note = note ? note : &none};
     struct problem lost;
-    struct buf keys, values;
     enum status rc = STATUS_OK;
 
-    buf_init(&keys, INT32_MAX);
-    buf_init(&values, INT32_MAX);
+    buf_init(&a.keys, INT32_MAX);
+    buf_init(&a.values, INT32_MAX);
+    buf_init(&a.notes, INT32_MAX);
+    add_notes(&a.notes, leases, a.note);
     if (n_rows > 0) {
-        begin_array(&keys, n_rows);
-        begin_array(&values, n_rows);
+        begin_array(&a.keys, n_rows);
+        begin_array(&a.values, n_rows);
     }
     for (size_t i = 0; i < n_rows; i++) {
-        add_element(&keys, rows[i].key, false);
-        add_element(&values, rows[i].value, rows[i].is_deleted);
+        add_element(&a.keys, rows[i].key, false);
+        add_element(&a.values, rows[i].value, rows[i].is_deleted);
     }
-    a.keys = buf_slice(&keys);
-    a.values = buf_slice(&values);
-    if (keys.failed || values.failed)
+    if (a.keys.failed || a.values.failed || a.notes.failed)
         rc = problem_memory(why);
     else if (n_rows > 0)
-        rc = begin_append(s, stream, lease, *n, n_rows, why);
+        rc = begin_append(s, stream, &a.held, *n, n_rows, why);
     /* The stream may have lost rows. */
     if (rc == STATUS_CONFLICT &&
         run_again(s, &end, 1, &lost) == STATUS_DIFFERENT)
@@ -616,17 +714,18 @@ pg_append(struct streams *streams, const char *stream,
         *n += n_rows;
         forget_rows(s, stream);
     }
-    buf_fini(&keys);
-    buf_fini(&values);
+    buf_fini(&a.keys);
+    buf_fini(&a.values);
+    buf_fini(&a.notes);
     return rc;
 }
 
 static enum status
-pg_notes(struct streams *streams, const char *stream, order_fn *fn, void *user,
+pg_notes(struct streams *streams, const char *lease, order_fn *fn, void *user,
          struct problem *why)
 {
     struct orders orders = {fn, user};
-    const struct pg_statement read = {READ_NOTES, DB_VALUES(stream),
+    const struct pg_statement read = {READ_NOTES, DB_VALUES(lease),
                                       .each = on_orders, .user = &orders};
 
     return run_again(streams_of(streams), &read, 1, why);
@@ -645,6 +744,7 @@ pg_streams_close(struct streams *streams)
 
 static const struct streams_ops ops = {
     .hold = pg_hold,
+    .renew = pg_renew,
     .brokers = pg_brokers,
     .leave = pg_leave,
     .identify = pg_identify,

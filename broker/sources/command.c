@@ -15,6 +15,7 @@ command_new(enum command_kind kind, size_t max)
     struct command *command = memory_new(1, sizeof(*command));
 
     command->kind = kind;
+    command->part = -1;
     buf_init(&command->body, SIZE_MAX);
     buf_init(&command->text, SIZE_MAX);
     buf_init(&command->memory, max);

@@ -124,6 +124,16 @@ on_rests(struct alarm *alarm)
         caller_set_alarm(topics->caller, alarm, clock_steady_us() + 10000);
 }
 
+/* Ends it for all look-ups, and frees its URL for others. */
+static void
+end_topic(struct foreign_topic *topic)
+{
+    topic->state = FOREIGN_GONE;
+    upstream_release(topic->claim);
+    topic->claim = NULL;
+    list_put(&topic->topics->gone, &topic->node);
+}
+
 static void
 on_turn_ended(struct hub_db_hook *hook, bool is_kept)
 {
@@ -145,11 +155,7 @@ on_turn_ended(struct hub_db_hook *hook, bool is_kept)
             topic->state = FOREIGN_KEPT;
             topic->draft = topic->kept;
         } else if (topic->state == FOREIGN_LEAVING) {
-            /* Hides it from all look-ups, and frees its URL for others. */
-            topic->state = FOREIGN_GONE;
-            upstream_release(topic->claim);
-            topic->claim = NULL;
-            list_put(&topics->gone, &topic->node);
+            end_topic(topic);
             topics->has_lost_some = true;
             caller_set_alarm(topics->caller, &topics->alarm, clock_steady_us());
         } else {
@@ -201,16 +207,10 @@ sum_documents(struct foreign_topic *topic, struct problem *why)
     return db_rows_end(&rows);
 }
 
-enum status
+void
 foreign_topics_open(struct foreign_topics *topics, struct registry *registry,
-                    struct hub_db *db, struct problem *why)
+                    struct hub_db *db)
 {
-    struct foreign_topic_wish wish;
-    struct db_rows rows;
-    struct slice epoch;
-    uint64_t id, last;
-    enum status rc;
-
     *topics = (struct foreign_topics){.registry = registry, .db = db};
     topics->alarm.ring = on_rests;
     topics->hook.ended = on_turn_ended;
@@ -218,6 +218,18 @@ foreign_topics_open(struct foreign_topics *topics, struct registry *registry,
     list_init(&topics->changed);
     list_init(&topics->gone);
     list_append(&db->hooks, &topics->hook.node);
+}
+
+enum status
+foreign_topics_read(struct foreign_topics *topics, struct problem *why)
+{
+    struct hub_db *db = topics->db;
+    struct foreign_topic_wish wish;
+    struct db_rows rows;
+    struct slice epoch;
+    uint64_t id, last;
+    enum status rc;
+
     rc = DB_DO(&db->db, "delete the documents of removed relays", why,
                "DELETE FROM documents WHERE relay NOT IN"
                " (SELECT id FROM relays)");
@@ -249,6 +261,19 @@ foreign_topics_open(struct foreign_topics *topics, struct registry *registry,
         rows.rc = sum_documents(topic, why);
     }
     return db_rows_end(&rows);
+}
+
+void
+foreign_topics_leave(struct foreign_topics *topics)
+{
+    struct foreign_topic *topic;
+
+    list_walk (topic, &topics->gone, node)
+        topic->id = 0; /* the other broker deletes the rests */
+    list_walk (topic, &topics->all, node) {
+        topic->id = 0;
+        end_topic(topic);
+    }
 }
 
 void

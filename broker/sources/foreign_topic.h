@@ -101,13 +101,16 @@ struct foreign_topics {
     char type[DOCUMENT_TYPE_MAX + 1]; /* of the document read last */
 };
 
-/* foreign_topics_open reads all topics from hub.db, before there is a thread.
+/* foreign_topics_read reads all topics from hub.db; also before there is a
+ * thread. foreign_topics_leave makes all of them FOREIGN_GONE, since another
+ * broker has them from now on; their subscriptions and requests have ended.
  * foreign_topics_close frees them when the thread and all subscriptions have
  * ended; it is harmless before foreign_topics_open. */
-MUST_CHECK enum status foreign_topics_open(struct foreign_topics *topics,
-                                           struct registry *registry,
-                                           struct hub_db *db,
+void foreign_topics_open(struct foreign_topics *topics,
+                         struct registry *registry, struct hub_db *db);
+MUST_CHECK enum status foreign_topics_read(struct foreign_topics *topics,
                                            struct problem *why);
+void foreign_topics_leave(struct foreign_topics *topics);
 void foreign_topics_close(struct foreign_topics *topics);
 
 /* Finds the topic with that name, or that URL (valid, compared as in W-026).

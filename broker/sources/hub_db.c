@@ -107,9 +107,10 @@ static const char *const steps[] = {
     "ALTER TABLE requests ADD COLUMN wants_v1a INTEGER NOT NULL DEFAULT 0;"
     "CREATE TABLE keys(id TEXT NOT NULL PRIMARY KEY, secret BLOB NOT NULL,"
     " created INTEGER NOT NULL, ends INTEGER NOT NULL);",
-    /* What the owner of a cluster's hub has sent to the stream: without a key,
-     * so it is no table of the stream. */
-    "CREATE TABLE notes(n INTEGER NOT NULL, bytes BLOB NOT NULL);",
+    /* What this broker has noted in a cluster, of the parts that it had then:
+     * without a key, so it is no table of the stream. */
+    "CREATE TABLE notes(part INTEGER NOT NULL, n INTEGER NOT NULL,"
+    " bytes BLOB NOT NULL);",
 };
 
 const struct db_kind hub_db_kind = {
@@ -118,10 +119,10 @@ const struct db_kind hub_db_kind = {
     .n_steps = sizeof(steps) / sizeof(steps[0]),
     .opening = "PRAGMA secure_delete=ON", /* overwrites freed secrets */
     .ceding = "keys",
-    .notes = "notes",
 };
 
-const struct owned_file hub_db_file = {"hub.db", "hub", "hub", &hub_db_kind};
+const struct owned_file hub_db_file = {"hub.db", "hub", "hub", &hub_db_kind,
+                                       .is_shared = true};
 
 /* Writing */
 
@@ -167,33 +168,42 @@ on_note(uint64_t n, struct slice bytes, void *user)
         write_range(h, id, after, size > 0 ? after + size : 0);
 }
 
-/* Makes rows of all notes: of those that a former owner has left. */
+/* Makes rows of the notes that this database has: this broker is alone now, or
+ * the journal was lost and begins again. */
 static enum status
-fold_all(struct hub_db *h, struct problem *why)
+fold_own(struct hub_db *h, struct problem *why)
 {
-    enum status rc = owned_db_begin(&h->db, h->owned, true, why);
+    enum status rc = db_begin_firm(&h->db, true, why);
     struct db_rows rows;
     struct slice bytes;
 
     if (rc)
         return rc;
-    if (h->owned && !owned_db_has_begun(h->owned)) {
-        rc = owned_db_read_notes(h->owned, on_note, h, why);
-    } else {
-        /* The notes of this database, for a stream that has none: the journal
-         * was lost and began again, or this broker is alone now. */
-        rows = DB_SELECT(&h->db, "read the notes", why,
-                         "SELECT bytes FROM notes ORDER BY n");
-        while (DB_NEXT(&rows, &bytes))
-            on_note(0, bytes, h);
-        rc = db_rows_end(&rows);
-    }
-    if (!rc)
-        rc = db_exec(&h->db, "DELETE FROM notes", why);
+    rows = DB_SELECT(&h->db, "read the notes", why,
+                     "SELECT bytes FROM notes ORDER BY n");
+    while (DB_NEXT(&rows, &bytes))
+        on_note(0, bytes, h);
+    rc = db_rows_end(&rows);
     if (!rc && h->has_failed)
         rc = problem(why, STATUS_IO, "%s", h->why.text);
-    if (!rc && h->owned)
-        owned_db_note(h->owned, SLICE(""), owned_db_next_note(h->owned));
+    if (!rc)
+        rc = db_exec(&h->db, "DELETE FROM notes", why);
+    return db_end(&h->db, rc, why);
+}
+
+/* Makes rows of the notes that former owners have left. */
+static enum status
+fold_left(struct hub_db *h, struct problem *why)
+{
+    enum status rc = owned_db_begin(&h->db, h->owned, true, why);
+
+    if (rc)
+        return rc;
+    rc = owned_db_read_notes(h->owned, on_note, h, why);
+    if (!rc && h->has_failed)
+        rc = problem(why, STATUS_IO, "%s", h->why.text);
+    h->has_failed = false;
+    owned_db_note(h->owned, NULL, owned_db_next_note(h->owned));
     return owned_db_end(&h->db, h->owned, rc, why);
 }
 
@@ -215,12 +225,27 @@ first_to_fold(const struct hub_db *h)
 
 /* Opening and closing */
 
-enum status
-hub_db_open(struct hub_db **db, const char *dir,
-            const struct ownership_right *right, struct problem *why)
+/* The greatest id that was ever kept. Greater ones may have been used, but no
+ * answer has named them. */
+static enum status
+read_last_id(struct hub_db *h, struct problem *why)
 {
-    struct hub_db *h = memory_new(1, sizeof(*h));
     int64_t last_id = 0;
+    enum status rc =
+        db_number(&h->db, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
+                  &last_id, why);
+
+    if (h->last_id < (uint64_t)last_id)
+        h->last_id = (uint64_t)last_id;
+    return rc;
+}
+
+enum status
+hub_db_open(struct hub_db **db, const char *dir, struct streams *streams,
+            struct problem *why)
+{
+    const struct ownership_right right = {.streams = streams};
+    struct hub_db *h = memory_new(1, sizeof(*h));
     enum status rc;
 
     list_init(&h->hooks);
@@ -228,20 +253,14 @@ hub_db_open(struct hub_db **db, const char *dir,
     list_init(&h->written);
     list_init(&h->behind);
     list_init(&h->noted);
-    buf_init(&h->note, SIZE_MAX);
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        buf_init(&h->notes[i], SIZE_MAX);
     h->fold_at_us = clock_steady_us() + FOLD_US;
-    if (right)
-        h->right = *right;
-    rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, &h->right, why);
+    rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, &right, why);
+    if (!rc && !streams)
+        rc = fold_own(h, why);
     if (!rc)
-        rc = fold_all(h, why);
-    /* The greatest id that was ever kept. Greater ones may have been used, but
-     * no answer has named them. */
-    if (!rc)
-        rc = db_number(&h->db,
-                       "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
-                       &last_id, why);
-    h->last_id = (uint64_t)last_id;
+        rc = read_last_id(h, why);
     if (rc)
         hub_db_close(h);
     else
@@ -269,8 +288,93 @@ hub_db_close(struct hub_db *h)
     db_close(&h->db);
     free_ended(&h->written);
     free_ended(&h->behind);
-    buf_fini(&h->note);
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        buf_fini(&h->notes[i]);
     free(h);
+}
+
+/* Parts */
+
+/* Where others have written, what was noted here of a part that this broker has
+ * no more is older than that; what a journal lacks that begins again stays. */
+enum status
+hub_db_follow(struct hub_db *h, struct problem *why)
+{
+    uint64_t former = owned_db_last(h->owned), held = 0;
+    enum status rc = owned_db_read(h->owned, why);
+
+    if (rc || owned_db_is_empty(h->owned) ||
+        (h->has_followed && former == owned_db_last(h->owned)))
+        return rc;
+    h->has_followed = true;
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        held |= (uint64_t)(h->rights[i] != NULL) << i;
+    return DB_DO(&h->db, "delete notes", why,
+                 "DELETE FROM notes WHERE ? >> part & 1 = 0", held);
+}
+
+enum status
+hub_db_take(struct hub_db *h, unsigned parts,
+            const struct ownership_right *const rights[HUB_PARTS],
+            struct problem *why)
+{
+    struct leases arriving = {{NULL}};
+    enum status rc = hub_db_follow(h, why);
+
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        if (parts >> i & 1)
+            arriving.all[i] = rights[i]->lease;
+    if (!rc && owned_db_is_empty(h->owned))
+        rc = fold_own(h, why);
+    if (!rc)
+        rc = owned_db_own(h->owned, &arriving, why);
+    if (!rc)
+        rc = fold_left(h, why);
+    if (!rc)
+        rc = read_last_id(h, why);
+    for (unsigned i = 0; !rc && i < HUB_PARTS; i++)
+        if (arriving.all[i]) {
+            h->leases.all[i] = arriving.all[i];
+            h->rights[i] = rights[i];
+        }
+    owned_db_set_leases(h->owned, &h->leases);
+    return rc;
+}
+
+void
+hub_db_leave(struct hub_db *h, unsigned parts)
+{
+    struct hub_row *row;
+
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        if (parts >> i & 1) {
+            h->leases.all[i] = NULL;
+            h->rights[i] = NULL;
+        }
+    list_walk (row, &h->behind, node)
+        if (row->ended_id != 0 && parts >> row->part & 1) {
+            list_remove(&row->node);
+            free(row);
+        }
+}
+
+bool
+hub_db_may_call(const struct hub_db *h)
+{
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        if (h->rights[i] && !ownership_allows(h->rights[i]))
+            return false;
+    return true;
+}
+
+/* Of a cluster: the owners of the other parts give other numbers. */
+uint64_t
+hub_db_next_id(struct hub_db *h, unsigned part)
+{
+    h->last_id++;
+    while (h->owned && h->last_id % HUB_PARTS != part)
+        h->last_id++;
+    return h->last_id;
 }
 
 /* Writing */
@@ -306,11 +410,11 @@ hub_db_put_range(struct hub_db *h, struct hub_range *range)
 /* Rows that are older than memory */
 
 struct hub_row *
-hub_row_ended(enum hub_row_kind kind, uint64_t id)
+hub_row_ended(enum hub_row_kind kind, uint64_t id, unsigned part)
 {
     struct hub_row *row = memory_new(1, sizeof(*row));
 
-    hub_row_init(row, kind);
+    hub_row_init(row, kind, part);
     row->ended_id = id;
     return row;
 }
@@ -331,9 +435,10 @@ put_behind(struct hub_db *h, struct hub_row *row)
 }
 
 void
-hub_db_note_stale(struct hub_db *h, enum hub_row_kind kind, uint64_t id)
+hub_db_note_stale(struct hub_db *h, enum hub_row_kind kind, uint64_t id,
+                  unsigned part)
 {
-    put_behind(h, hub_row_ended(kind, id));
+    put_behind(h, hub_row_ended(kind, id, part));
 }
 
 struct hub_row *
@@ -379,15 +484,17 @@ fold_some(struct hub_db *h)
     return owned_db_next_note(h->owned);
 }
 
-/* Adds the note of this turn. A range that was noted and is folded may be newer
- * here: it is in this note as well. */
+/* Adds the notes of this turn. A range that was noted and is folded may be
+ * newer here: it is in these notes as well. */
 static void
 note_ranges(struct hub_db *h)
 {
     uint64_t keep_from = fold_some(h);
+    struct slice bytes[HUB_PARTS];
     struct hub_range *range;
 
-    buf_clear(&h->note);
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        buf_clear(&h->notes[i]);
     list_walk (range, &h->ranges, node) {
         const uint64_t numbers[] = {range->id, range->after,
                                     range->last > 0 ? range->last - range->after
@@ -395,19 +502,24 @@ note_ranges(struct hub_db *h)
         char text[LEB128_SIZE_MAX];
 
         for (size_t i = 0; i < N_ELEMENTS(numbers); i++)
-            buf_add(&h->note, text, leb128_write(text, numbers[i]));
+            buf_add(&h->notes[range->part], text,
+                    leb128_write(text, numbers[i]));
     }
-    if (h->note.size == 0 && keep_from == 0)
+    if (list_is_empty(&h->ranges) && keep_from == 0)
         return;
     h->n_note = owned_db_next_note(h->owned);
-    owned_db_note(h->owned, buf_slice(&h->note), keep_from);
     if (keep_from > 0)
         run_statement(h, "DELETE FROM notes WHERE n < ?", DB_VALUES(keep_from),
                       DB_INTO());
-    if (h->note.size > 0)
-        run_statement(h, "INSERT INTO notes VALUES(?, ?)",
-                      DB_VALUES(h->n_note, db_blob(buf_slice(&h->note))),
-                      DB_INTO());
+    for (unsigned i = 0; i < HUB_PARTS; i++) {
+        bytes[i] = buf_slice(&h->notes[i]);
+        h->noted_bytes += bytes[i].size;
+        if (bytes[i].size > 0)
+            run_statement(h, "INSERT INTO notes VALUES(?, ?, ?)",
+                          DB_VALUES(i, h->n_note, db_blob(bytes[i])),
+                          DB_INTO());
+    }
+    owned_db_note(h->owned, bytes, keep_from);
 }
 
 static void
@@ -430,7 +542,6 @@ end_turn(struct hub_db *h, bool is_kept)
             range->note = h->n_note;
             list_put(&h->noted, &range->noted);
         }
-        h->noted_bytes += h->note.size;
     }
     h->n_folded = 0;
     while (!list_is_empty(&h->ranges)) /* their rows are behind */

@@ -17,9 +17,14 @@
  *                          before their 200, cursors once a second
  *
  * In a cluster each transaction is first in the journal, on two machines. There
- * the ranges of a turn are one note of the stream (broker/cluster/streams.h):
- * three short numbers each. Once a minute, some at a time, the ranges behind
- * the oldest notes become rows, and these notes go.
+ * the ranges of a turn are notes (broker/cluster/streams.h): three short
+ * numbers each. Once a minute, some at a time, the ranges behind the oldest
+ * notes become rows, and these notes go.
+ *
+ * A cluster's hub has HUB_PARTS parts, with a lease for each, so that several
+ * brokers deliver at once. hub.db has the rows of all parts, wherever they are
+ * owned, and one stream has them: no row is of two parts. Notes are by part:
+ * the next owner of a part reads them.
  *
  * If a disk is full or fails, hub_db_commit returns the error and rolls the
  * turn back. The hub then refuses commands with 503, and deliveries of the turn
@@ -34,14 +39,19 @@
 #include "broker/cluster/owned_db.h"
 #include "broker/cluster/ownership.h"
 
-/* For its users: db, right, hooks, last_id, behind. */
+#define HUB_PARTS LEASES_MAX
+
+/* For its users: db, owned, rights, hooks, behind. */
 struct hub_db {
     struct db db; /* the connection: reading sees the writes of this turn */
-    struct owned_db *owned;       /* of a cluster; NULL: this broker is alone */
-    struct ownership_right right; /* likewise, all NULL; while another broker
-                                     may own the hub, nothing may be sent */
-    struct list hooks;            /* hub_db_hook.node */
+    struct owned_db *owned; /* of a cluster; NULL: this broker is alone */
+    struct list hooks;      /* hub_db_hook.node */
     uint64_t last_id; /* of a subscription or request; none is used twice */
+
+    /* Of a cluster: the parts that this broker has. */
+    const struct ownership_right *rights[HUB_PARTS];
+    struct leases leases;
+    bool has_followed; /* since the start */
 
     /* This turn */
     bool is_open; /* a transaction has begun */
@@ -53,11 +63,11 @@ struct hub_db {
     struct list behind; /* rows that are older than memory: it is ahead */
 
     /* Of a cluster: */
-    struct list noted;  /* ranges, in the order of their notes */
-    struct buf note;    /* of this turn */
-    uint64_t n_note;    /* likewise: its number */
-    size_t n_folded;    /* likewise: the first of `noted` */
-    size_t noted_bytes; /* since the last fold began */
+    struct list noted;           /* ranges, in the order of their notes */
+    struct buf notes[HUB_PARTS]; /* of this turn */
+    uint64_t n_note;             /* likewise: its number */
+    size_t n_folded;             /* likewise: the first of `noted` */
+    size_t noted_bytes;          /* since the last fold began */
     uint64_t fold_to;   /* the last note of the fold under way; 0: none is */
     int64_t fold_at_us; /* when the next one begins; steady clock */
 };
@@ -66,13 +76,31 @@ struct hub_db {
 extern const struct db_kind hub_db_kind;
 extern const struct owned_file hub_db_file;
 
-/* Opens it as owned_file_open does; `right` (NULL: this broker is alone) is
- * copied. */
+/* Opens it as owned_file_open does. `streams` (NULL: this broker is alone) are
+ * lent; it has no part yet. */
 MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
-                                   const struct ownership_right *right,
+                                   struct streams *streams,
                                    struct problem *why);
 
 void hub_db_close(struct hub_db *db); /* NULL is allowed */
+
+/* Of a cluster, between two turns. hub_db_follow reads what others have
+ * written. hub_db_take also makes rows of the notes of `parts` (a bit for
+ * each), whose rights are lent until hub_db_leave: from then on their rows are
+ * written by others. After a failure it has taken none. */
+MUST_CHECK enum status hub_db_follow(struct hub_db *h, struct problem *why);
+MUST_CHECK enum status
+hub_db_take(struct hub_db *h, unsigned parts,
+            const struct ownership_right *const rights[HUB_PARTS],
+            struct problem *why);
+void hub_db_leave(struct hub_db *h, unsigned parts);
+
+/* False while another broker may have a part that this one believes to have:
+ * nothing may be sent. */
+bool hub_db_may_call(const struct hub_db *h);
+
+/* The next number of a subscription or request of that part. */
+uint64_t hub_db_next_id(struct hub_db *h, unsigned part);
 
 /* A turn. hub_db_commit returns the first error of the functions below. */
 
@@ -88,6 +116,7 @@ void hub_db_get(struct hub_db *h, const char *sql,
 struct hub_range {
     struct list node;
     uint64_t id, after, last;
+    unsigned part;
 
     /* Of a cluster: the row of the range is older than the note that has it. */
     struct list noted;
@@ -155,29 +184,33 @@ enum hub_row_kind { HUB_ROW_SUBSCRIPTION, HUB_ROW_REQUEST };
 struct hub_row {
     struct list node;
     enum hub_row_kind kind;
+    unsigned part;
     bool is_behind;
     uint64_t ended_id; /* of a row without an owner; else 0 */
 };
 
 static inline void
-hub_row_init(struct hub_row *row, enum hub_row_kind kind)
+hub_row_init(struct hub_row *row, enum hub_row_kind kind, unsigned part)
 {
     list_init(&row->node);
     row->kind = kind;
+    row->part = part;
     row->is_behind = false;
     row->ended_id = 0;
 }
 
 /* Makes a row without an owner, to be deleted: give it to hub_db_note or
  * hub_db_note_stale, which own it then. */
-struct hub_row *hub_row_ended(enum hub_row_kind kind, uint64_t id);
+struct hub_row *hub_row_ended(enum hub_row_kind kind, uint64_t id,
+                              unsigned part);
 
 /* Notes that this turn writes the row, or deletes it. */
 void hub_db_note(struct hub_db *h, struct hub_row *row);
 
 /* At the start: notes a row for which there is nothing in memory, so that a
  * turn deletes it. */
-void hub_db_note_stale(struct hub_db *h, enum hub_row_kind kind, uint64_t id);
+void hub_db_note_stale(struct hub_db *h, enum hub_row_kind kind, uint64_t id,
+                       unsigned part);
 
 /* Takes a row that is behind: the caller writes it as it is in memory now, and
  * notes it. NULL: there is none any more. */

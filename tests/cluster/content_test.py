@@ -203,7 +203,7 @@ def test_the_owner_fetches_for_all(start_any, site):
     wait_for("the first text", lambda: look(cluster.members, 1, 1))
     assert len(site.asked("/a")) == 1
     owner.kill()
-    cluster.end_lease()
+    cluster.end_leases(owner)
     site.put("/b", "second")
     one.post_change(site.link("/b"), **hashes(b"second"))
     wait_for("the second text", lambda: look(others, 2, 1))

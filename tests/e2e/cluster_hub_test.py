@@ -71,8 +71,18 @@ def wait_known(one):
     wait_for(f"{one} at {one.broker}", lambda: one.broker.get(one.path).status == 200)
 
 
-def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
-    owner = cluster.owner()
+def wait_shares(cluster):
+    """Each has its share of the hub."""
+
+    def look():
+        rows = "SELECT count(*) FROM tidings_leases WHERE name LIKE 'hub/%' GROUP BY broker"
+        return sorted(cluster.query(rows)) == ["5", "5", "6"]
+
+    wait_for("the shares", look)
+
+
+def test_any_broker_takes_requests_and_delivers_its_share(cluster, callbacks):
+    wait_shares(cluster)
     sets = [cluster.set(broker) for broker in cluster.members]
     sets[0].create()
     joined = []
@@ -88,20 +98,20 @@ def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
     for callback in joined:
         callback.wait_last(12)
         assert callback.holes == callback.repeats == 0
-    assert owner.has_said("this broker owns")
-    assert not any(o.has_said("this broker owns") for o in cluster.others(owner))
+    numbers = [hub.find(sets[0], callback)["id"] for callback in joined]
 
     # W-109: one set of keys, which any broker shows and renews.
     assert cluster.members[0].operator.post("/hub/keys").status == 200
     keys = [broker.get("/hub/keys").json()["keys"] for broker in cluster.members]
     assert keys[0] == keys[1] == keys[2] and len(keys[0]) == 2
 
+    owner = cluster.owner_of(numbers[1])
     other = cluster.set(cluster.others(owner)[0])
     answer = hub.subscribe(other, "nonsense")
     hub.check_refused(answer, 400, "hub.callback")
     assert other.get("subscriptions/99").status == 404
     # The owner makes the attempts, and keeps them, whoever is asked.
-    path = f"{other.path}/subscriptions/{hub.find(other, joined[1])['id']}"
+    path = f"{other.path}/subscriptions/{numbers[1]}"
     first = joined[1].deliveries[0]
     for action in ("test", f"attempts?delivery={first.id}"):
         made = other.broker.post(f"{path}/{action}")
@@ -110,8 +120,7 @@ def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
     assert [one["kind"] for one in made["attempts"][:3]] == ["again", "test", "delivery"]
     assert owner.get(f"{path}/attempts").json() == made
     joined[1].faults.clear()  # a callback takes a repeat for a fault
-    number = hub.find(other, joined[0])["id"]
-    assert other.broker.delete(f"{other.path}/subscriptions/{number}").status == 204
+    assert other.broker.delete(f"{other.path}/subscriptions/{numbers[0]}").status == 204
     joined[0].denials.wait(1)
     hub.wait_count(sets[0], 2)
 
@@ -194,12 +203,15 @@ def test_a_reader_follows_the_hub_and_never_owns_it(
 
 
 def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):
-    owner = cluster.owner()
-    poster = cluster.set(cluster.others(owner)[0])
-    poster.create()
     joined = [callbacks.add() for _ in range(5)]
+    wait_shares(cluster)
+    one = cluster.set(cluster.members[0]).create()
     for callback in joined:
-        hub.join(poster, callback)
+        hub.join(one, callback)
+    number = hub.find(one, joined[0])["id"]
+    owner = cluster.owner_of(number)
+    poster = cluster.set(cluster.others(owner)[0])
+    wait_known(poster)
     for _ in range(10):
         poster.post(3)
     joined[0].wait_last(30)
@@ -207,15 +219,14 @@ def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):
     poster.post(3)
     joined[0].deliveries.find(lambda d: d.last == 33, "33")  # under way, not answered
     owner.kill()
-    cluster.end_lease()
+    cluster.end_leases(owner)
     last = [poster.post(3).last for _ in range(10)][-1]
     joined[0].release()
     for callback in joined:
         callback.wait_last(last)
         assert callback.holes == 0
     assert len([d for d in joined[0].deliveries if d.last == 33]) > 1
-    next_owner = cluster.owner()
-    assert next_owner is not owner
+    assert cluster.owner_of(number) is not owner
     hub.join(poster, callbacks.add())
 
     owner.restart()
@@ -224,26 +235,29 @@ def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):
     for callback in joined:
         callback.wait_last(last)
     assert len(hub.subscriptions(one)) == 6
-    next_owner.stop()  # gives the lease back
-    last = cluster.set(cluster.owner()).post(1).last
+    cluster.owner_of(number).stop()  # gives its leases back
+    last = cluster.set(cluster.owner_of(number)).post(1).last
     for callback in joined:
         callback.wait_last(last)
         assert callback.holes == 0
 
 
 def test_an_owner_that_stood_still_delivers_nothing(cluster, callbacks):
-    owner = cluster.owner()
-    poster = cluster.set(cluster.others(owner)[0])
-    poster.create()
+    wait_shares(cluster)
+    one = cluster.set(cluster.members[0]).create()
     callback = callbacks.add()
-    hub.join(poster, callback)
+    hub.join(one, callback)
+    number = hub.find(one, callback)["id"]
+    owner = cluster.owner_of(number)
+    poster = cluster.set(cluster.others(owner)[0])
+    wait_known(poster)
     poster.post(3)
     callback.wait_last(3)
     owner.process.halt()
-    cluster.end_lease()
+    cluster.end_leases(owner)
     last = poster.post(3).last
     callback.wait_last(last)
-    assert cluster.owner() is not owner
+    assert cluster.owner_of(number) is not owner
     owner.process.go_on()
     owner.wait_said("this broker no longer owns")
     wait_for("the copy", lambda: cluster.set(owner).get().json()["last"] == last)
@@ -311,7 +325,7 @@ def test_another_broker_takes_over_the_bridges(bridged):
     assert identity == "connected"
 
     owner.kill()
-    cluster.end_lease("bridges/a")
+    cluster.end_leases(owner)
     for n in range(5, 10):
         last = poster.post(2).last
         teller.say("feed", change_text(n))
@@ -320,7 +334,7 @@ def test_another_broker_takes_over_the_bridges(bridged):
 
     second = cluster.owner("bridges/a")
     second.process.halt()
-    cluster.end_lease("bridges/a")
+    cluster.end_leases(second)
     poster = cluster.set(cluster.others(second)[0])
     if not poster.broker.is_running:
         poster = cluster.set(cluster.others(second)[1])

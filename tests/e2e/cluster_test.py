@@ -767,6 +767,7 @@ MAKE_OLD = (
     "ALTER TABLE tidings_records DROP at_us;"
     "ALTER TABLE tidings_brokers DROP server, DROP keep_bytes;"
     "ALTER TABLE tidings_leases DROP instance; DROP TABLE tidings_notes;"
+    "ALTER TABLE tidings_orders DROP lease;"
     "ALTER TABLE tidings_cluster DROP version;"
 )
 
@@ -799,7 +800,7 @@ def test_bridges_of_an_earlier_version_go_on(cluster, start_mosquitto, tmp_path)
     for name in ("u", "v-2"):
         topic = f"{name}/news/notifications"
         readers.append(mqtt.Reader(mosquitto.hear(topic), topic))
-    wait_for("both leases", lambda: one.metrics()["tidings_cluster_leases"] == 3)
+    wait_for("all leases", lambda: one.metrics()["tidings_cluster_leases"] == 2 + 16)
     news.post(2)
     for reader in readers:
         reader.until(2)
@@ -807,10 +808,11 @@ def test_bridges_of_an_earlier_version_go_on(cluster, start_mosquitto, tmp_path)
     (n,) = cluster.query("SELECT max(n) FROM tidings_rows WHERE stream LIKE 'bridges/%'")
     cluster.query(
         MAKE_OLD + "DELETE FROM tidings_streams WHERE name LIKE 'bridges/%';"
-        "DELETE FROM tidings_leases WHERE name LIKE 'bridges%';"
+        "DELETE FROM tidings_leases WHERE name ~ '^(bridges|hub)';"
         "UPDATE tidings_rows SET stream = 'bridges' WHERE stream LIKE 'bridges/%';"
         "INSERT INTO tidings_leases(name, broker, term, until)"
-        " VALUES('bridges', 'a', 7, now() + interval '1 hour');"
+        " VALUES('bridges', 'a', 7, now() + interval '1 hour'),"
+        " ('hub', 'a', 3, now() + interval '1 hour');"
         f"INSERT INTO tidings_streams(name, id, n) VALUES('bridges', 5, {n})"
     )
     with contextlib.closing(sqlite3.connect(one.data / "mqtt.db")) as db:
@@ -824,10 +826,11 @@ def test_bridges_of_an_earlier_version_go_on(cluster, start_mosquitto, tmp_path)
         assert reader.repeats == 0
     rows = "SELECT DISTINCT stream FROM tidings_rows WHERE stream LIKE 'bridges%' ORDER BY 1"
     assert cluster.query(rows) == ["bridges/u", "bridges/v-2"]
-    lease = "SELECT broker, term, until FROM tidings_leases WHERE name = 'bridges'"
-    assert cluster.query(lease) == ["|8|infinity"]
+    ended = "SELECT term, until FROM tidings_leases WHERE broker = '' ORDER BY name"
+    assert cluster.query(ended) == ["8|infinity", "4|infinity"]
+    owns = ", owns bridges/u, bridges/v-2, 16 parts of the hub, with hub/0"
     status = cluster.status(*DISK)
-    assert any(line.endswith(", owns bridges/u, bridges/v-2, hub") for line in status)
+    assert any(line.endswith(owns) for line in status)
 
 
 # Issue 22, 7: numbers and digests show that the journal has lost records.

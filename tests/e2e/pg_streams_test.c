@@ -72,8 +72,8 @@ append(struct pair *p, struct streams *streams, const struct lease *lease,
 {
     struct problem why;
 
-    return streams->ops->append(streams, "hub", lease, &p->n, rows, n, NULL,
-                                &why);
+    return streams->ops->append(streams, "hub", &(struct leases){{lease}},
+                                &p->n, rows, n, NULL, &why);
 }
 
 static enum status
@@ -242,9 +242,10 @@ TEST(says_that_rows_are_lost)
     postgresql_query(&p->server, "DELETE FROM tidings_rows WHERE n = 2");
     postgresql_query(&p->server, "UPDATE tidings_streams SET n = 1");
 
-    assert_int_equal(
-        p->a->ops->append(p->a, "hub", &p->of_a, &p->n, rows, 1, NULL, &why),
-        STATUS_CONFLICT);
+    assert_int_equal(p->a->ops->append(p->a, "hub",
+                                       &(struct leases){{&p->of_a}}, &p->n,
+                                       rows, 1, NULL, &why),
+                     STATUS_CONFLICT);
     assert_string_equal(why.text, read_rows(p, p->a, 2));
     assert_string_equal(read_rows(p, p->a, 2),
                         "the journal has lost rows of this stream: it ends "
@@ -265,7 +266,7 @@ read_notes(struct pair *p, struct streams *streams)
 
     buf_clear(&p->read);
     assert_int_equal(
-        streams->ops->notes(streams, "hub", add_note, &p->read, &why),
+        streams->ops->notes(streams, "owner", add_note, &p->read, &why),
         STATUS_OK);
     buf_add(&p->read, "", 1);
     return p->read.data;
@@ -277,8 +278,8 @@ note(struct pair *p, struct streams *streams, const struct lease *lease,
 {
     struct problem why;
 
-    return streams->ops->append(streams, "hub", lease, &p->n, row, !!row, note,
-                                &why);
+    return streams->ops->append(streams, "hub", &(struct leases){{lease}},
+                                &p->n, row, !!row, note, &why);
 }
 
 /* Notes are kept with rows and alone, in order, and dropped with both; only by
@@ -286,10 +287,10 @@ note(struct pair *p, struct streams *streams, const struct lease *lease,
 TEST(keeps_notes_until_they_are_dropped)
 {
     static const struct stream_row row = {SLICE("x"), SLICE("1"), false};
-    static const struct stream_note first = {1, SLICE("one"), 0},
-                                    second = {2, SLICE("two"), 0},
-                                    third = {3, SLICE("three"), 2},
-                                    drop = {4, {NULL, 0}, 4};
+    static const struct stream_note first = {1, {SLICE("one")}, 0},
+                                    second = {2, {SLICE("two")}, 0},
+                                    third = {3, {SLICE("three")}, 2},
+                                    drop = {4, {{NULL, 0}}, 4};
     struct pair *p = *state;
 
     assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
@@ -430,9 +431,9 @@ take(struct pair *p, struct streams *streams, uint64_t term)
     struct problem why;
 
     buf_clear(&p->read);
-    assert_int_equal(
-        streams->ops->take(streams, &lease, add_order, &p->read, &why),
-        STATUS_OK);
+    assert_int_equal(streams->ops->take(streams, &(struct leases){{&lease}},
+                                        add_order, &p->read, &why),
+                     STATUS_OK);
     buf_add(&p->read, "", 1);
     return p->read.data;
 }
@@ -457,9 +458,9 @@ TEST(carries_orders_and_answers)
     struct problem why;
     uint64_t first, second;
 
-    assert_int_equal(p->a->ops->order(p->a, SLICE("x"), &first, &why),
+    assert_int_equal(p->a->ops->order(p->a, "owner", SLICE("x"), &first, &why),
                      STATUS_OK);
-    assert_int_equal(p->b->ops->order(p->b, SLICE("y"), &second, &why),
+    assert_int_equal(p->b->ops->order(p->b, "owner", SLICE("y"), &second, &why),
                      STATUS_OK);
     assert_string_equal(take(p, p->b, 1), "1 x;2 y;");
     assert_string_equal(take(p, p->b, 1), "");
@@ -479,7 +480,8 @@ TEST(forgets_old_orders)
     struct problem why;
     uint64_t id;
 
-    assert_int_equal(p->a->ops->order(p->a, SLICE("x"), &id, &why), STATUS_OK);
+    assert_int_equal(p->a->ops->order(p->a, "owner", SLICE("x"), &id, &why),
+                     STATUS_OK);
     postgresql_query(&p->server, "UPDATE tidings_orders"
                                  " SET at = at - interval '6 s'");
     assert_string_equal(take(p, p->b, 1), "");
@@ -500,7 +502,8 @@ TEST(wakes_for_an_order)
 
     p->b->ops->wait(p->b, -1, 1000000); /* begins to listen */
     assert_string_equal(take(p, p->b, 1), "");
-    assert_int_equal(p->a->ops->order(p->a, SLICE("x"), &id, &why), STATUS_OK);
+    assert_int_equal(p->a->ops->order(p->a, "owner", SLICE("x"), &id, &why),
+                     STATUS_OK);
     p->b->ops->wait(p->b, -1, 1000000);
     assert_string_equal(take(p, p->b, 1), "1 x;");
 }

@@ -96,6 +96,33 @@ seat_hold(struct streams *streams, struct lease *lease, struct problem *why)
     return rc;
 }
 
+static enum status
+seat_renew(struct streams *streams, const struct leases *leases, unsigned *kept,
+           struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+    enum status rc = STATUS_OK;
+
+    *kept = 0;
+    pthread_mutex_lock(&s->all->mutex);
+    s->all->n_asked++;
+    for (size_t i = 0; i < LEASES_MAX; i++) {
+        struct lease lease;
+
+        if (!leases->all[i])
+            continue;
+        lease = *leases->all[i];
+        if (s->is_cut)
+            rc = problem(why, STATUS_UNREACHABLE, "the journal is away");
+        else if (has_lease(s, lease_of(s->all, &lease), &lease) &&
+                 !hold(s, &lease, why))
+            *kept |= 1u << i;
+    }
+    pthread_cond_broadcast(&s->all->changed);
+    pthread_mutex_unlock(&s->all->mutex);
+    return rc;
+}
+
 static void
 seat_leave(struct streams *streams, struct lease *lease)
 {
@@ -182,28 +209,30 @@ keep(struct shared_streams *all, const char *stream,
 }
 
 static void
-keep_note(struct shared_streams *all, const struct stream_note *note)
+keep_note(struct shared_streams *all, const char *lease, uint64_t n,
+          struct slice bytes, uint64_t keep_from)
 {
     size_t n_kept = 0;
 
     for (size_t i = 0; i < all->n_notes; i++)
-        if (all->notes[i].n < note->keep_from)
+        if (all->notes[i].n < keep_from && !strcmp(all->notes[i].lease, lease))
             buf_fini(&all->notes[i].bytes);
         else
             all->notes[n_kept++] = all->notes[i];
     all->n_notes = n_kept;
-    if (note->bytes.size > 0) {
+    if (bytes.size > 0) {
         struct shared_note *kept = &all->notes[all->n_notes++];
 
         assert(all->n_notes <= SHARED_NOTES_MAX);
-        kept->n = note->n;
+        snprintf(kept->lease, sizeof(kept->lease), "%s", lease);
+        kept->n = n;
         buf_init(&kept->bytes, SIZE_MAX);
-        buf_add_slice(&kept->bytes, note->bytes);
+        buf_add_slice(&kept->bytes, bytes);
     }
 }
 
 static enum status
-append(struct streams_seat *s, const char *stream, const struct lease *lease,
+append(struct streams_seat *s, const char *stream, const struct leases *leases,
        uint64_t *n, const struct stream_row *rows, size_t n_rows,
        const struct stream_note *note, struct problem *why)
 {
@@ -213,14 +242,18 @@ append(struct streams_seat *s, const char *stream, const struct lease *lease,
 
     if (s->is_cut || s->outcome == APPEND_LOST)
         return problem(why, STATUS_UNREACHABLE, "the journal is away");
-    if (!has_lease(s, lease_of(all, lease), lease))
-        return problem(why, STATUS_REFUSED, "another broker owns");
+    for (size_t i = 0; i < LEASES_MAX; i++)
+        if (leases->all[i] &&
+            !has_lease(s, lease_of(all, leases->all[i]), leases->all[i]))
+            return problem(why, STATUS_REFUSED, "another broker owns");
     if (n_rows > 0 && *n != all->n)
         return problem(why, STATUS_CONFLICT, "there is more");
     for (size_t i = 0; is_kept && i < n_rows; i++)
         keep(all, stream, &rows[i]);
-    if (is_kept && note)
-        keep_note(all, note);
+    for (size_t i = 0; is_kept && note && i < LEASES_MAX; i++)
+        if (leases->all[i])
+            keep_note(all, leases->all[i]->name, note->n, note->bytes[i],
+                      note->keep_from);
     if (s->outcome != APPEND_KEPT)
         return problem(why, STATUS_IO, "the journal went away");
     if (n_rows > 0)
@@ -232,7 +265,7 @@ append(struct streams_seat *s, const char *stream, const struct lease *lease,
 
 static enum status
 seat_append(struct streams *streams, const char *stream,
-            const struct lease *lease, uint64_t *n,
+            const struct leases *leases, uint64_t *n,
             const struct stream_row *rows, size_t n_rows,
             const struct stream_note *note, struct problem *why)
 {
@@ -240,22 +273,22 @@ seat_append(struct streams *streams, const char *stream,
     enum status rc;
 
     pthread_mutex_lock(&s->all->mutex);
-    rc = append(s, stream, lease, n, rows, n_rows, note, why);
+    rc = append(s, stream, leases, n, rows, n_rows, note, why);
     pthread_mutex_unlock(&s->all->mutex);
     return rc;
 }
 
 static enum status
-seat_notes(struct streams *streams, const char *stream, order_fn *fn,
-           void *user, struct problem *why)
+seat_notes(struct streams *streams, const char *lease, order_fn *fn, void *user,
+           struct problem *why)
 {
     struct streams_seat *s = seat_of(streams);
 
-    (void)stream;
     (void)why;
     pthread_mutex_lock(&s->all->mutex);
     for (size_t i = 0; i < s->all->n_notes; i++)
-        fn(s->all->notes[i].n, buf_slice(&s->all->notes[i].bytes), user);
+        if (!strcmp(s->all->notes[i].lease, lease))
+            fn(s->all->notes[i].n, buf_slice(&s->all->notes[i].bytes), user);
     pthread_mutex_unlock(&s->all->mutex);
     return STATUS_OK;
 }
@@ -279,8 +312,8 @@ wake_seats(struct shared_streams *all)
 }
 
 static enum status
-seat_order(struct streams *streams, struct slice bytes, uint64_t *id,
-           struct problem *why)
+seat_order(struct streams *streams, const char *lease, struct slice bytes,
+           uint64_t *id, struct problem *why)
 {
     struct streams_seat *s = seat_of(streams);
     struct shared_streams *all = s->all;
@@ -295,6 +328,7 @@ seat_order(struct streams *streams, struct slice bytes, uint64_t *id,
         assert(all->n_orders < SHARED_ORDERS_MAX);
         *id = ++all->n_orders;
         o->broker = s->broker;
+        snprintf(o->lease, sizeof(o->lease), "%s", lease);
         buf_init(&o->bytes, SIZE_MAX);
         buf_init(&o->answer, SIZE_MAX);
         buf_add_slice(&o->bytes, bytes);
@@ -305,7 +339,7 @@ seat_order(struct streams *streams, struct slice bytes, uint64_t *id,
 }
 
 static enum status
-seat_take_orders(struct streams *streams, const struct lease *lease,
+seat_take_orders(struct streams *streams, const struct leases *leases,
                  order_fn *fn, void *user, struct problem *why)
 {
     struct streams_seat *s = seat_of(streams);
@@ -313,14 +347,17 @@ seat_take_orders(struct streams *streams, const struct lease *lease,
 
     (void)why;
     pthread_mutex_lock(&all->mutex);
-    for (size_t i = 0; !s->is_cut && i < all->n_orders; i++) {
-        struct shared_order *o = &all->orders[i];
+    for (size_t i = 0; !s->is_cut && i < all->n_orders; i++)
+        for (size_t k = 0; k < LEASES_MAX; k++) {
+            struct shared_order *o = &all->orders[i];
+            const struct lease *lease = leases->all[k];
 
-        if (o->is_answered || o->term >= lease->term)
-            continue;
-        o->term = lease->term;
-        fn(i + 1, buf_slice(&o->bytes), user);
-    }
+            if (!lease || strcmp(o->lease, lease->name) || o->is_answered ||
+                o->term >= lease->term)
+                continue;
+            o->term = lease->term;
+            fn(i + 1, buf_slice(&o->bytes), user);
+        }
     pthread_mutex_unlock(&all->mutex);
     return STATUS_OK;
 }
@@ -382,6 +419,7 @@ seat_close(struct streams *streams)
 
 static const struct streams_ops ops = {
     .hold = seat_hold,
+    .renew = seat_renew,
     .leave = seat_leave,
     .brokers = seat_brokers,
     .identify = seat_identify,

@@ -24,7 +24,7 @@
 #define SHARED_ORDERS_MAX 20
 #define SHARED_NOTES_MAX  2000
 #define SHARED_SEATS_MAX  8
-#define SHARED_LEASES_MAX 20
+#define SHARED_LEASES_MAX 24
 
 struct shared_streams {
     pthread_mutex_t mutex; /* guards the rest */
@@ -49,7 +49,8 @@ struct shared_streams {
 
     size_t n_rows;
 
-    struct shared_note { /* of all streams together */
+    struct shared_note { /* of all leases together */
+        char lease[64];
         uint64_t n;
         struct buf bytes;
     } notes[SHARED_NOTES_MAX];
@@ -62,6 +63,7 @@ struct shared_streams {
 
     struct shared_order { /* its id is its place here, from 1 */
         const char *broker;
+        char lease[64];
         uint64_t term; /* that took it */
         struct buf bytes, answer;
         bool is_answered;

@@ -7,8 +7,8 @@
     a.cut_off(UP), a.reconnect()            the network between it and PostgreSQL
     b.front                                 a bad network between it and its clients
     cluster.add_reader("r")                 a broker that only reads
-    cluster.owner("hub")                    the member that has that lease
-    cluster.end_lease("hub")                and does not have it any more
+    cluster.owner("hub/0")                  the member that has that lease
+    cluster.end_leases(a)                   a has no lease any more
     cluster.balancer.point(c.port)          the public URL leads there
     cluster.trio.lose_primary()             failover.py
 
@@ -33,7 +33,7 @@ NUMBERS = itertools.count()  # of clusters: some tests share their servers
 class Leases:
     """Which of `members` owns what, by the journal that query() asks."""
 
-    def owner(self, lease="hub"):
+    def owner(self, lease="hub/0"):
         """The member that has the lease now; waits for one."""
         look = (
             "SELECT broker FROM tidings_leases"
@@ -42,7 +42,11 @@ class Leases:
         name = wait_for(f"an owner of {lease}", lambda: self.query(look))[0]
         return next(member for member in self.members if member.name == name)
 
-    def term(self, lease="hub"):
+    def owner_of(self, number):
+        """The member that delivers to the subscription: its number names its part."""
+        return self.owner(f"hub/{number % 16}")
+
+    def term(self, lease="hub/0"):
         """How many owners it had."""
         look = f"SELECT term FROM tidings_leases WHERE name = '{lease}'"
         return int(self.query(look)[0])
@@ -50,10 +54,11 @@ class Leases:
     def others(self, owner):
         return [member for member in self.members if member is not owner]
 
-    def end_lease(self, lease="hub"):
-        """Let the lease be given back: 10 s are long for a test."""
+    def end_leases(self, owner):
+        """Let its leases be given back: 10 s are long for a test."""
         self.query(
-            f"UPDATE tidings_leases SET until = '-infinity' WHERE name = '{lease}'"
+            "UPDATE tidings_leases SET until = '-infinity'"
+            f" WHERE broker = '{owner.name}'"
         )
 
 

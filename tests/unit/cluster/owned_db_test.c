@@ -17,18 +17,18 @@ static const char *const steps[] = {
     "CREATE TABLE things(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT,"
     " secret BLOB, weight REAL);"
     "CREATE TABLE words(bridge TEXT NOT NULL, name TEXT NOT NULL, n INTEGER,"
-    " PRIMARY KEY(bridge, name)) WITHOUT ROWID;"
-    "CREATE TABLE notes(n INTEGER);",
+    " PRIMARY KEY(bridge, name)) WITHOUT ROWID;",
 };
 
 static const struct db_kind kind = {
-    .mode = DB_SMALL, .steps = steps, .n_steps = 1, .notes = "notes"};
+    .mode = DB_SMALL, .steps = steps, .n_steps = 1};
 
 struct broker {
     struct streams_seat seat;
     struct db db;
     struct owned_db *owned;
     struct lease lease;
+    struct leases leases;
 };
 
 struct pair {
@@ -46,6 +46,7 @@ broker_open(struct pair *p, struct broker *b, const char *name)
     snprintf(path, sizeof(path), "%s/%s.db", p->dir.path, name);
     streams_seat_take(&b->seat, &p->all, name);
     b->lease.name = "owner";
+    b->leases.all[0] = &b->lease;
     assert_int_equal(db_open_kind(&b->db, &kind, path, &why), STATUS_OK);
     assert_int_equal(owned_db_open(&b->owned, &b->db, &b->seat.streams,
                                    "things", NULL, &why),
@@ -95,7 +96,7 @@ own(struct broker *b)
     enum status rc =
         b->seat.streams.ops->hold(&b->seat.streams, &b->lease, &why);
 
-    return rc ? rc : owned_db_own(b->owned, &b->lease, &why);
+    return rc ? rc : owned_db_own(b->owned, &b->leases, &why);
 }
 
 /* Runs statements as the owner. */
@@ -366,7 +367,7 @@ TEST(refuses_what_it_cannot_read)
         struct stream_row row = {rows[i].key, rows[i].value, false};
 
         assert_int_equal(p->a.seat.streams.ops->append(&p->a.seat.streams,
-                                                       "things", &p->a.lease,
+                                                       "things", &p->a.leases,
                                                        &n, &row, 1, NULL, &why),
                          STATUS_OK);
         assert_int_equal(follow(&p->b), STATUS_INVALID);
@@ -459,7 +460,8 @@ note(struct broker *b, const char *bytes, uint64_t keep_from, const char *sql)
     enum status rc = owned_db_begin(&b->db, b->owned, true, &why);
 
     assert_int_equal(rc, STATUS_OK);
-    owned_db_note(b->owned, slice_of(bytes), keep_from);
+    owned_db_note(b->owned, (struct slice[LEASES_MAX]){slice_of(bytes)},
+                  keep_from);
     rc = db_exec(&b->db, sql, &why);
     return owned_db_end(&b->db, b->owned, rc, &why);
 }
@@ -470,10 +472,10 @@ TEST(the_next_owner_finds_the_notes)
 
     assert_int_equal(own(&p->a), STATUS_OK);
     assert_int_equal(note(&p->a, "one", 0, ""), STATUS_OK);
-    assert_string_equal(notes(&p->b), "1 one;");
+    assert_string_equal(notes(&p->a), "1 one;");
     assert_int_equal(note(&p->a, "two", 2, "INSERT INTO things(id) VALUES(7)"),
                      STATUS_OK);
-    assert_string_equal(notes(&p->b), "2 two;");
+    assert_string_equal(notes(&p->a), "2 two;");
     assert_int_equal(note(&p->a, "three", 0, ""), STATUS_OK);
     clock_pass_us(LEASE_US + 1);
     assert_int_equal(own(&p->b), STATUS_OK);
@@ -491,28 +493,68 @@ TEST(a_number_is_not_used_again_when_nobody_knows)
     assert_int_equal(note(&p->a, "one", 0, ""), STATUS_IO);
     p->a.seat.outcome = APPEND_KEPT;
     assert_int_equal(note(&p->a, "two", 0, ""), STATUS_OK);
-    assert_string_equal(notes(&p->b), "1 one;2 two;");
+    assert_string_equal(notes(&p->a), "1 one;2 two;");
 }
 
-/* What a broker has noted itself counts until another one owns. */
-TEST(drops_its_own_notes_when_rows_of_another_come)
+/* Shared streams */
+
+/* Opens a database again, of a stream that two brokers write, each by a lease
+ * of its own. */
+static void
+share(struct pair *p, struct broker *b, const char *name)
+{
+    static const struct owned_file files[] = {
+        {"a.db", "test", "things", &kind, .is_shared = true},
+        {"b.db", "test", "things", &kind, .is_shared = true}};
+    const struct ownership_right right = {.streams = &b->seat.streams};
+    struct problem why;
+
+    broker_close(b);
+    b->db = (struct db){NULL};
+    b->lease.name = name;
+    assert_int_equal(owned_file_open(&files[*name - 'a'], &b->db, &b->owned,
+                                     p->dir.path, &right, &why),
+                     STATUS_OK);
+    assert_int_equal(own(b), STATUS_OK);
+}
+
+/* Both write, and neither has read what the other one wrote last. The last ids
+ * of the table, too, are those of both. */
+TEST(two_owners_write_one_stream)
 {
     struct pair *p = *state;
-    struct problem why;
-    int64_t n = 0;
 
-    assert_int_equal(own(&p->a), STATUS_OK);
-    assert_int_equal(db_exec(&p->b.db, "INSERT INTO notes VALUES(1)", &why), 0);
-    assert_int_equal(follow(&p->b), STATUS_OK);
-    assert_int_equal(db_number(&p->b.db, "SELECT max(n) FROM notes", &n, &why),
+    share(p, &p->a, "a");
+    share(p, &p->b, "b");
+    assert_int_equal(run(&p->a, "INSERT INTO things VALUES(2, 'a', '', 0)"),
                      STATUS_OK);
-    assert_int_equal(n, 1);
-    assert_int_equal(run(&p->a, "INSERT INTO words VALUES('m', 'a', 1)"),
+    assert_int_equal(run(&p->b, "INSERT INTO things VALUES(3, 'b', '', 0)"),
                      STATUS_OK);
-    assert_int_equal(follow(&p->b), STATUS_OK);
-    assert_int_equal(
-        db_number(&p->b.db, "SELECT count(*) FROM notes", &n, &why), STATUS_OK);
-    assert_int_equal(n, 0);
+    assert_int_equal(run(&p->a, "DELETE FROM things WHERE id = 2;"
+                                "INSERT INTO things VALUES(4, 'a', '', 0)"),
+                     STATUS_OK);
+    assert_int_equal(run(&p->b, "UPDATE things SET name = 'c' WHERE id = 3;"
+                                "INSERT INTO things VALUES(9, 'b', '', 0)"),
+                     STATUS_OK);
+    assert_int_equal(run(&p->b, "DELETE FROM things WHERE id = 9"), STATUS_OK);
+    assert_int_equal(follow(&p->a), STATUS_OK);
+    assert_string_equal(dump(&p->a), "3 'c' '' 0.0;4 'a' '' 0.0;9;");
+    assert_string_equal(dump(&p->b), dump(&p->a));
+}
+
+/* A lease that was lost refuses all that its broker writes. */
+TEST(an_append_needs_all_leases)
+{
+    struct pair *p = *state;
+    struct lease other = {.name = "other", .term = 7};
+
+    share(p, &p->a, "a");
+    p->a.leases.all[5] = &other;
+    assert_int_equal(run(&p->a, "INSERT INTO things VALUES(2, 'a', '', 0)"),
+                     STATUS_REFUSED);
+    p->a.leases.all[5] = NULL;
+    assert_int_equal(run(&p->a, "INSERT INTO things VALUES(2, 'a', '', 0)"),
+                     STATUS_OK);
 }
 
 /* Parts */

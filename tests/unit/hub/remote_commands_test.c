@@ -46,6 +46,13 @@ run_here(struct command *command, void *user)
     return STATUS_OK;
 }
 
+static bool
+has_part(unsigned part, void *user)
+{
+    (void)user;
+    return part == 3;
+}
+
 static enum status
 run_nowhere(struct command *command, void *user)
 {
@@ -109,6 +116,7 @@ setup(void **state)
     pthread_cond_init(&p->changed, NULL);
     shared_streams_init(&p->all);
     p->of_asked = (struct cluster_seat){open_of_asked, place_of_asked, p};
+    options.has = has_part;
     options.seat = &p->of_asked;
     options.run = run_nowhere;
     assert_int_equal(remote_commands_open(&p->asked, &options, &why),
@@ -146,7 +154,8 @@ ask(struct pair *p, uint64_t id)
     command->id = id;
     command->done = on_done;
     command->user = p;
-    assert_int_equal(remote_commands_send(p->asked, command, &why), STATUS_OK);
+    assert_int_equal(remote_commands_send(p->asked, command, 1u << 3, &why),
+                     STATUS_OK);
     return command;
 }
 
@@ -165,7 +174,7 @@ TEST(brings_the_outcome_back)
     struct pair *p = *state;
     struct command *first = ask(p, 17), *second = ask(p, 18);
 
-    remote_commands_own(p->owner, 1);
+    remote_commands_own(p->owner, 3, 1);
     await(p, &p->n_done, 2);
 
     assert_int_equal(first->http, 200);
@@ -201,13 +210,13 @@ TEST(an_order_goes_to_the_next_owner)
     struct command *command;
 
     p->is_silent = true;
-    remote_commands_own(p->owner, 1);
+    remote_commands_own(p->owner, 3, 1);
     command = ask(p, 17);
     await(p, &p->n_run, 1);
     pthread_mutex_lock(&p->mutex);
     p->is_silent = false;
     pthread_mutex_unlock(&p->mutex);
-    remote_commands_own(p->owner, 2);
+    remote_commands_own(p->owner, 3, 2);
     await(p, &p->n_done, 1);
 
     assert_int_equal(command->http, 200);
@@ -239,7 +248,7 @@ TEST(answers_all_at_its_end)
     remote_commands_stop(p->asked);
     await(p, &p->n_done, 1);
     assert_int_equal(command->http, 503);
-    assert_int_equal(remote_commands_send(p->asked, late, &why),
+    assert_int_equal(remote_commands_send(p->asked, late, 1u << 3, &why),
                      STATUS_STOPPED);
     command_free(command);
     command_free(late);
@@ -252,7 +261,7 @@ TEST(waits_until_the_copy_of_the_owner_is_far_enough)
     struct command *command;
 
     p->place = 7;
-    remote_commands_own(p->owner, 1);
+    remote_commands_own(p->owner, 3, 1);
     command = ask(p, 17);
     AWAIT(shared_streams_has_taken(&p->all, 1, 1));
     clock_await_waits_us(1, 10000);

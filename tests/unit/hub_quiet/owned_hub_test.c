@@ -8,6 +8,7 @@
 
 #include "broker/cluster/ownership.h"
 #include "broker/cluster/streams.h"
+#include "broker/hub/hub_commands.h"
 #include "tests/support/shared_streams.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
@@ -16,18 +17,42 @@
 
 static struct shared_streams all;
 static struct streams_seat a, b;
-static struct lease of_a, of_b;
+static struct lease of_b;
 
-static void
-hold(struct streams_seat *seat, struct lease *lease)
+/* The owners of other parts: the last command that they got. */
+static unsigned carried;
+static char carried_text[4096];
+
+static enum status
+carry(struct command *command, unsigned parts, void *user, struct problem *why)
 {
+    (void)user;
+    (void)why;
+    carried = parts;
+    snprintf(carried_text, sizeof(carried_text), "%.*s",
+             SLICE_ARG(buf_slice(&command->text)));
+    command->http = 202;
+    command->done(command);
+    return STATUS_OK;
+}
+
+/* The next hub is that of the broker, and has all parts. */
+static void
+hold(struct streams_seat *seat)
+{
+    static char names[HUB_PARTS][8];
     struct problem why;
 
-    lease->name = "hub";
-    assert_int_equal(seat->streams.ops->hold(&seat->streams, lease, &why),
-                     STATUS_OK);
-    sim.right =
-        (struct ownership_right){.streams = &seat->streams, .lease = lease};
+    for (unsigned i = 0; i < HUB_PARTS; i++) {
+        snprintf(names[i], sizeof(names[i]), "hub/%u", i);
+        sim.leases[i] = (struct lease){.name = names[i]};
+        assert_int_equal(
+            seat->streams.ops->hold(&seat->streams, &sim.leases[i], &why),
+            STATUS_OK);
+        sim.rights[i] = (struct ownership_right){.lease = &sim.leases[i]};
+    }
+    sim.cluster =
+        (struct hub_cluster){.streams = &seat->streams, .carry = carry};
 }
 
 static int
@@ -38,8 +63,7 @@ setup(void **state)
     shared_streams_init(&all);
     streams_seat_take(&a, &all, "a");
     streams_seat_take(&b, &all, "b");
-    of_a.term = of_b.term = 0;
-    hold(&a, &of_a);
+    hold(&a);
     simulation_restart();
     return rc;
 }
@@ -49,7 +73,7 @@ teardown(void **state)
 {
     int rc = simulation_teardown(state);
 
-    sim.right = (struct ownership_right){NULL};
+    sim.cluster.streams = NULL;
     shared_streams_fini(&all);
     return rc;
 }
@@ -76,7 +100,7 @@ static void
 take_over(void)
 {
     leave();
-    hold(&b, &of_b);
+    hold(&b);
     simulation_reopen();
 }
 
@@ -133,7 +157,8 @@ TEST(keeps_a_request_when_a_later_turn_is_lost)
 {
     static const struct owned_part never_held;
 
-    sim.right.part = &never_held;
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        sim.rights[i].part = &never_held;
     simulation_restart();
     sim_subscribe(CALLBACK, "");
     assert_null(sim_call(CALLBACK));
@@ -167,7 +192,7 @@ TEST(a_former_owner_delivers_nothing)
 {
     sim_active(CALLBACK, "");
     quiet_pass(LEASE_US + 1);
-    hold(&b, &of_b);
+    hold(&b);
     sim_post(4, 1);
 
     assert_false(sim_is_sent(CALLBACK));
@@ -216,8 +241,7 @@ TEST(brings_the_subscriptions_of_a_single_broker)
     shared_streams_init(&all);
     streams_seat_take(&a, &all, "a");
     streams_seat_take(&b, &all, "b");
-    of_a.term = 0;
-    sim.right = (struct ownership_right){NULL};
+    sim.cluster.streams = NULL;
     simulation_reopen();
     sim_make_active(sim_find(CALLBACK)->topic, 0, 3);
     {
@@ -228,7 +252,7 @@ TEST(brings_the_subscriptions_of_a_single_broker)
             STATUS_OK);
     }
     hub_close(sim.hub);
-    hold(&a, &of_a);
+    hold(&a);
     simulation_reopen();
     take_over();
 
@@ -243,11 +267,11 @@ TEST(has_the_keys_of_the_former_owner)
 
     strcpy(id, sim.hub->keys.now.all[0].id);
     leave();
-    sim.right = (struct ownership_right){NULL};
+    sim.cluster.streams = NULL;
     simulation_reopen();
     assert_string_not_equal(sim.hub->keys.now.all[0].id, id);
     hub_close(sim.hub);
-    hold(&b, &of_b);
+    hold(&b);
     simulation_reopen();
     assert_int_equal(sim.hub->keys.now.n, 1);
     assert_string_equal(sim.hub->keys.now.all[0].id, id);
@@ -331,8 +355,7 @@ TEST(brings_its_own_notes_to_a_journal_that_begins_again)
     all.id++;
     streams_seat_take(&a, &all, "a");
     streams_seat_take(&b, &all, "b");
-    of_a.term = of_b.term = 0;
-    hold(&a, &of_a);
+    hold(&a);
     simulation_reopen();
     assert_int_equal(sim_find(CALLBACK)->reader.after, 8);
     take_over();
@@ -355,4 +378,182 @@ TEST(makes_rows_of_its_own_notes)
     assert_int_equal(db_number(&sim.hub->db->db, count, &n, &why), 0);
     assert_int_equal(n, 0);
     assert_int_equal(sim_find(CALLBACK)->reader.after, 5);
+}
+
+static unsigned
+part_of(const char *callback)
+{
+    return sim_find(callback)->row.part;
+}
+
+/* A part goes to another broker and comes back: with its cursor, and the same
+ * delivery that was under way. The others go on. Commands go to its owner. */
+TEST(a_part_goes_and_comes_back)
+{
+    static const char other[] = "http://d.example/cb";
+    char id[200];
+    uint64_t number = sim_active(CALLBACK, "")->id;
+    unsigned part = part_of(CALLBACK), others = HUB_PARTS_ALL & ~(1u << part);
+
+    sim_active(other, "");
+    assert_int_not_equal(part_of(other), part);
+    assert_int_equal(number % HUB_PARTS, part);
+    sim_post(4, 1);
+    assert_true(sim_is_sent(CALLBACK));
+    snprintf(id, sizeof(id), "%s", header_of("Tidings-Delivery"));
+    simulation_give(1u << part, false);
+    hub_await_left(sim.hub, part);
+
+    assert_null(sim_find(CALLBACK));
+    assert_null(sim_call(CALLBACK));
+    sim_answer(sim_call(other), 204, "");
+    sim_post(5, 1);
+    assert_true(sim_is_sent(other));
+    sim_subscribe(CALLBACK, "");
+    assert_int_equal(carried, 1u << part);
+    carried = 0;
+    sim_command(COMMAND_SHOW, number, NULL);
+    assert_int_equal(carried, 1u << part);
+    sim_command(COMMAND_SHOW, 1000 * HUB_PARTS + part,
+                NULL); /* not known yet */
+    assert_int_equal(carried, 1u << part);
+    carried = 0;
+    assert_int_equal(sim_command(COMMAND_SHOW, 1000 * HUB_PARTS, NULL),
+                     part == 0 ? 202 : 404);
+    sim_command(COMMAND_LIST, 0, NULL);
+    assert_int_equal(carried, 1u << part);
+    assert_non_null(strstr(carried_text, "http://d.example"));
+    assert_null(strstr(carried_text, "http://a.example"));
+
+    simulation_give(others, false);
+    simulation_give(HUB_PARTS_ALL, true);
+    assert_true(sim_is_sent(CALLBACK));
+    assert_string_equal(header_of("Tidings-Delivery"), id);
+    assert_int_equal(subscriptions_count(sim.hub), 2);
+}
+
+/* What another broker asks for is refused when the part has just gone. */
+TEST(an_order_for_a_part_that_has_gone_is_refused)
+{
+    struct command *command = command_new(COMMAND_LIST, 0);
+
+    snprintf(command->name, sizeof(command->name), "demo");
+    command->part = 5;
+    simulation_give(1u << 5, false);
+    assert_int_equal(sim_run(command), 503);
+    assert_string_equal(sim_why.text,
+                        "the owner of this part of the hub is changing");
+}
+
+/* Parts come one by one; a list of a topic is in order all the same. */
+TEST(a_list_is_in_order_whatever_came_first)
+{
+    struct topic *topic = sim_active(CALLBACK, "")->topic;
+    struct subscription *s;
+    uint64_t last = 0;
+
+    sim_make_active(topic, 0, 60);
+    simulation_give(HUB_PARTS_ALL & ~(1u << part_of(CALLBACK)), false);
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        simulation_give(1u << (HUB_PARTS - 1 - i), true);
+    topic = sim_find(CALLBACK)->topic;
+    list_walk (s, &topic->subscriptions, key.of_topic) {
+        assert_true(s->id > last);
+        last = s->id;
+    }
+    assert_int_equal(subscriptions_count(sim.hub), 61);
+}
+
+/* The rows that other owners write come into hub.db, and keys count. */
+TEST(follows_what_others_write)
+{
+    struct problem why;
+    char id[HUB_KEY_ID_SIZE];
+    int64_t n;
+
+    simulation_give(HUB_PARTS_ALL & ~2u, false);
+    strcpy(id, sim.hub->keys.now.all[0].id);
+    {
+        struct owned_db *owned = NULL;
+        struct db db = {NULL};
+        const struct ownership_right right = {.streams = &b.streams,
+                                              .lease = &of_b};
+        struct tempdir dir;
+
+        tempdir_open(&dir);
+        of_b = (struct lease){.name = "hub/99"};
+        assert_int_equal(b.streams.ops->hold(&b.streams, &of_b, &why),
+                         STATUS_OK);
+        assert_int_equal(
+            owned_file_open(&hub_db_file, &db, &owned, dir.path, &right, &why),
+            STATUS_OK);
+        assert_int_equal(owned_db_begin(&db, owned, true, &why), STATUS_OK);
+        assert_int_equal(
+            owned_db_end(&db, owned,
+                         db_exec(&db,
+                                 "UPDATE keys SET ends = 9e15;"
+                                 "INSERT INTO keys VALUES('x', zeroblob(32),"
+                                 " 5, 0);"
+                                 "INSERT INTO relays(id, name, topic, hub,"
+                                 " epoch) VALUES(9, 'r', 't', 'h', 'e')",
+                                 &why),
+                         &why),
+            STATUS_OK);
+        owned_db_close(owned);
+        db_close(&db);
+        tempdir_close(&dir);
+    }
+    for (int i = 0; i < 4; i++)
+        quiet_pass(HUB_TICK_US);
+    assert_int_equal(
+        db_number(&sim.hub->db->db, "SELECT count(*) FROM relays", &n, &why),
+        STATUS_OK);
+    assert_int_equal(n, 1);
+    assert_int_equal(sim.hub->keys.now.n, 2);
+    assert_string_not_equal(sim.hub->keys.now.all[0].id, id);
+
+    for (unsigned i = 0;; i++) { /* and it writes behind the others */
+        char callback[60];
+
+        snprintf(callback, sizeof(callback), "http://h%u.example/cb", i);
+        if (hub_rows_part(SUBSCRIPTION_CALLBACK, TOPIC_CHANGES, SLICE("demo"),
+                          slice_of(callback)) != 1)
+            continue;
+        sim_active(callback, "");
+        break;
+    }
+}
+
+/* The pages of two brokers become one. */
+TEST(merges_lists)
+{
+    static const struct {
+        const char *lists[3], *merged;
+    } rows[] = {
+        {{"{\"subscriptions\":[]}\n", "{\"subscriptions\":[]}\n"},
+         "{\"subscriptions\":[]}\n"},
+        {{"{\"subscriptions\":[{\"id\":2,\"a\":\"]}\"},\n{\"id\":7,\"b\":0}]}"
+          "\n",
+          "{\"subscriptions\":[{\"id\":3,\"b\":0}]}\n", ""},
+         "{\"subscriptions\":[{\"id\":2,\"a\":\"]}\"},\n{\"id\":3,\"b\":0},\n"
+         "{\"id\":7,\"b\":0}]}\n"},
+        {{"{\"subscriptions\":[{\"id\":2,\"b\":0}],\"next\":2}\n",
+          "{\"subscriptions\":[{\"id\":1,\"b\":0}]}\n"},
+         "{\"subscriptions\":[{\"id\":1,\"b\":0},\n{\"id\":2,\"b\":0}],"
+         "\"next\":2}\n"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct slice lists[3];
+        struct buf to;
+        size_t n = 0;
+
+        for (; n < 3 && rows[i].lists[n]; n++)
+            lists[n] = slice_of(rows[i].lists[n]);
+        buf_init(&to, 10000);
+        hub_lists_merge(&to, lists, n);
+        buf_add(&to, "", 1);
+        assert_string_equal(to.data, rows[i].merged);
+        buf_fini(&to);
+    }
 }

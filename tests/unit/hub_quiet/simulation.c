@@ -22,15 +22,26 @@ sim_post(unsigned from, unsigned n)
 /* Life */
 
 void
+simulation_give(unsigned parts, bool is_given)
+{
+    for (unsigned i = 0; i < HUB_PARTS; i++)
+        if (parts >> i & 1)
+            hub_give(sim.hub, i, is_given ? &sim.rights[i] : NULL);
+    quiet_turn();
+}
+
+void
 simulation_reopen(void)
 {
     static const struct networks allowed; /* lent */
     struct problem why = {""};
 
-    if (hub_open(&sim.hub, &sim.sets.posts, sim.tokens, &allowed, &sim.right,
-                 &why))
+    if (hub_open(&sim.hub, &sim.sets.posts, sim.tokens, &allowed,
+                 sim.cluster.streams ? &sim.cluster : NULL, &why))
         fail_msg("%s", why.text);
     quiet_turn();
+    if (sim.cluster.streams)
+        simulation_give(HUB_PARTS_ALL, true);
 }
 
 void

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/hub/hub_parts.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sources/command.h"
@@ -29,9 +30,11 @@ struct simulation {
     struct tempdir dir;
     struct sets sets;
     struct hub *hub;
-    struct tokens *tokens;        /* of later hubs; or NULL */
-    struct ownership_right right; /* likewise, in a cluster; or all NULL */
-    struct principal *by;         /* of later commands, lent; or NULL */
+    struct tokens *tokens;          /* of later hubs; or NULL */
+    struct hub_cluster cluster;     /* likewise; without streams: alone */
+    struct lease leases[HUB_PARTS]; /* of a cluster */
+    struct ownership_right rights[HUB_PARTS];
+    struct principal *by; /* of later commands, lent; or NULL */
 };
 
 extern struct simulation sim;
@@ -45,6 +48,9 @@ int simulation_teardown(void **state);
 void simulation_restart(void);
 void simulation_crash(void);
 void simulation_reopen(void);
+
+/* Gives the hub parts (a bit for each), or takes them back; and a turn. */
+void simulation_give(unsigned parts, bool is_given);
 
 /* Posts entries to the set: a commit, its announcement by the log thread, and a
  * turn.
