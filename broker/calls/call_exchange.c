@@ -133,8 +133,9 @@ write_head(struct buf *to, const struct call_connection *p)
     const char *port = p->is_tls ? ":443" : ":80";
     struct slice host = p->host->key;
     bool has_accept = false, has_coding = !call->undoes_coding;
-    bool is_elsewhere = call_host(call) != call->own.lane->host ||
-                        strncasecmp(url, call->url, strlen("http:")) != 0;
+    bool is_elsewhere = call->own.redirected &&
+                        (call->own.host != call->own.lane->host ||
+                         strncasecmp(url, call->url, strlen("http:")) != 0);
 
     target += strcspn(target, "/?#");
     buf_clear(to);

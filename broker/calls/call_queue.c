@@ -24,10 +24,14 @@
 #include "proto/ascii.h"
 #include "proto/http/idn.h"
 #include "proto/http/websub.h"
+#include "proto/swar.h"
 
 /* Of a host and its port: a name is never longer (RFC 1035 section 2.3.4). */
 #define AUTHORITY_MAX 290
 #define KEY_MAX       300
+
+/* Lanes that are kept for the next calls. */
+#define SPARE_MAX 1024
 
 /* Room */
 
@@ -99,8 +103,7 @@ write_key(struct buf *key, const char *url)
     char memory[KEY_MAX];
     struct buf given;
 
-    if ((!is_https && strncasecmp(url, "http://", 7)) ||
-        call_has_bad_byte(url, '!'))
+    if (!is_https && strncasecmp(url, "http://", 7))
         return false;
     if (size == 0 || size > AUTHORITY_MAX || memchr(from, '@', size) ||
         memchr(from, '\\', size))
@@ -134,17 +137,21 @@ init_lists(struct place *place)
 
 /* Finds the place with that key, or makes it, in `parent` and of `host`. */
 static struct place *
-place_of(struct map *map, struct slice key, struct place *parent,
-         struct place *host)
+place_of(struct call_queue *q, struct map *map, uint64_t hash, struct slice key,
+         struct place *parent, struct place *host)
 {
-    uint64_t hash = map_hash(map, key);
     struct place *place;
 
     map_each_same (place, map, hash, node) {
         if (slice_equal(place->key, key))
             return place;
     }
-    place = memory_new(1, sizeof(*place) + key.size + 1);
+    if (map == &q->lanes)
+        place = list_take(&q->spare, offsetof(struct place, kept));
+    if (place)
+        q->n_spare--;
+    else
+        place = memory_new(1, sizeof(*place) + key.size + 1);
     memcpy(place + 1, key.data, key.size);
     place->key = (struct slice){(const char *)(place + 1), key.size};
     place->parent = parent;
@@ -154,23 +161,89 @@ place_of(struct map *map, struct slice key, struct place *parent,
     if (host)
         host->n_users++;
     init_lists(place);
+    place->queue = q;
     place->map = map;
     map_add(map, &place->node, hash);
     return place;
 }
 
-struct place *
-call_queue_host(struct call_queue *q, const char *url)
+/* Bytes that no URL has which goes out (W-163). */
+static uint64_t
+find_bad(uint64_t v)
 {
+    return swar_below(v, '!') | swar_equal(v, 0x7f);
+}
+
+/* How a URL begins that leads to a host: with this scheme and authority. */
+struct spelling {
+    struct map_node node;
+    struct place *host;
+    size_t size;
+    char text[];
+};
+
+static void
+forget_spelling(struct place *host)
+{
+    if (!host->spelling)
+        return;
+    map_remove(&host->queue->spellings, &host->spelling->node);
+    free(host->spelling);
+}
+
+static void
+set_spelling(struct place *host, struct slice text, uint64_t hash)
+{
+    struct spelling *s = memory_new(1, sizeof(*s) + text.size);
+
+    forget_spelling(host);
+    host->spelling = s;
+    s->host = host;
+    s->size = text.size;
+    memcpy(s->text, text.data, text.size);
+    map_add(&host->queue->spellings, &s->node, hash);
+}
+
+/* Returns the host of a URL. NULL: it is none that can be called. Each delivery
+ * comes here: it costs 3,000 instructions to parse a URL, and 500 to find the
+ * host by its spelling, which a host has from its second call on. */
+static struct place *
+host_of(struct call_queue *q, const char *url)
+{
+    const char *authority = strstr(url, "://");
+    struct slice text = {url, 0};
     char memory[KEY_MAX];
+    struct spelling *s;
     struct place *host;
     struct buf key;
+    uint64_t hash;
 
+    if (!authority || !swar_none(slice_of(url), find_bad, 'x'))
+        return NULL;
+    authority += strlen("://");
+    text.size = (size_t)(authority - url) + strcspn(authority, "/?#");
+    hash = map_hash(&q->spellings, text);
+    map_each_same (s, &q->spellings, hash, node) {
+        if (slice_equal((struct slice){s->text, s->size}, text))
+            return s->host;
+    }
     buf_init_fixed(&key, memory, sizeof(memory));
     if (!write_key(&key, url))
         return NULL;
-    host = place_of(&q->hosts, buf_slice(&key), NULL, NULL);
-    host->n_users++;
+    host = place_of(q, &q->hosts, map_hash(&q->hosts, buf_slice(&key)),
+                    buf_slice(&key), NULL, NULL);
+    if (host->n_users > 0)
+        set_spelling(host, text, hash);
+    return host;
+}
+
+struct place *
+call_queue_host(struct call_queue *q, const char *url)
+{
+    struct place *host = host_of(q, url);
+
+    if (host)
+        host->n_users++;
     return host;
 }
 
@@ -178,27 +251,34 @@ call_queue_host(struct call_queue *q, const char *url)
 void
 place_leave(struct place *place)
 {
+    struct call_queue *q = place ? place->queue : NULL;
+
     if (!place || --place->n_users > 0 || !place->map)
         return;
+    forget_spelling(place);
     map_remove(place->map, &place->node);
     place_leave(place->parent);
     place_leave(place->host);
-    free(place);
+    if (place->map == &q->lanes && q->n_spare < SPARE_MAX) {
+        q->n_spare++;
+        list_prepend(&q->spare, &place->kept);
+    } else {
+        free(place);
+    }
 }
 
 /* Turns */
 
-/* Puts a lane and its owner into the rings that they belong to, after each
- * change. */
+/* Puts a lane and its owner into the rings of a kind that they belong to, after
+ * each change. */
 static void
-set_turns(struct place *lane)
+set_turns(struct place *lane, enum kind kind)
 {
     for (struct place *p = lane; p->parent; p = p->parent)
-        for (unsigned kind = 0; kind < KINDS; kind++)
-            if (list_is_empty(&p->waiting[kind]))
-                list_remove(&p->turns[kind]);
-            else if (list_is_empty(&p->turns[kind]))
-                list_append(&p->parent->waiting[kind], &p->turns[kind]);
+        if (list_is_empty(&p->waiting[kind]))
+            list_remove(&p->turns[kind]);
+        else if (list_is_empty(&p->turns[kind]))
+            list_append(&p->parent->waiting[kind], &p->turns[kind]);
 }
 
 /* Returns the lane whose turn it is in the ring of a kind; NULL: none. It
@@ -211,7 +291,8 @@ due_of_kind(const struct call_queue *q, enum kind kind)
     struct limit in_all = {q->connections, q->connections};
     struct place *owner, *lane;
 
-    if (!has_room(in_all, &q->all.n_held, &none, false, kind))
+    if (list_is_empty(&q->all.waiting[kind]) ||
+        !has_room(in_all, &q->all.n_held, &none, false, kind))
         return NULL;
     list_walk (owner, &q->all.waiting[kind], turns[kind]) {
         unsigned own = q->host_connections;
@@ -267,7 +348,7 @@ leave_lane(struct call *call)
     list_remove(&call->own.node);
     call->own.state = CALL_IDLE;
     call->own.lane = NULL;
-    set_turns(lane);
+    set_turns(lane, call->own.kind);
     place_leave(lane);
 }
 
@@ -280,7 +361,16 @@ call_queue_init(struct call_queue *q, unsigned connections,
     q->connections = connections ? connections : 1;
     q->host_connections = host_connections ? host_connections : 1;
     list_init(&q->held);
+    list_init(&q->spare);
     init_lists(&q->all);
+}
+
+/* Of addresses, which nobody outside chooses. */
+static uint64_t
+hash_of(const void *a, const void *b)
+{
+    return ((uintptr_t)a + 3 * (uintptr_t)b) * UINT64_C(0x9e3779b97f4a7c15) >>
+           32;
 }
 
 bool
@@ -288,18 +378,17 @@ call_queue_add(struct call_queue *q, struct call *call)
 {
     const struct slice client = {(const char *)&call->owner,
                                  sizeof(call->owner)};
-    char memory[KEY_MAX];
     struct place *ends[2], *lane; /* of the owner and the host */
-    struct buf key;
 
-    buf_init_fixed(&key, memory, sizeof(memory));
-    if (!write_key(&key, call->url))
+    ends[1] = host_of(q, call->url);
+    if (!ends[1])
         return false;
-    ends[0] = place_of(&q->owners, client, &q->all, NULL);
+    ends[0] = place_of(q, &q->owners, hash_of(call->owner, NULL), client,
+                       &q->all, NULL);
     ends[0]->client = call->owner;
-    ends[1] = place_of(&q->hosts, buf_slice(&key), NULL, NULL);
-    lane = place_of(&q->lanes, (struct slice){(const char *)ends, sizeof(ends)},
-                    ends[0], ends[1]);
+    lane = place_of(q, &q->lanes, hash_of(ends[0], ends[1]),
+                    (struct slice){(const char *)ends, sizeof(ends)}, ends[0],
+                    ends[1]);
     lane->n_users++;
     call->own.lane = lane;
     call->own.kind = call->is_unproven  ? UNPROVEN
@@ -308,7 +397,7 @@ call_queue_add(struct call_queue *q, struct call *call)
     call->own.state = CALL_WAITING;
     list_append(&lane->waiting[call->own.kind], &call->own.node);
     q->n_waiting++;
-    set_turns(lane);
+    set_turns(lane, call->own.kind);
     return true;
 }
 
@@ -343,7 +432,7 @@ call_queue_take(struct call_queue *q)
     call->own.state = CALL_HELD;
     q->n_waiting--;
     count_held(call, 1);
-    set_turns(lane);
+    set_turns(lane, kind);
     return call;
 }
 
@@ -358,11 +447,16 @@ call_queue_release(struct call *call)
 void
 call_queue_clear(struct call_queue *q)
 {
+    struct place *lane;
     struct call *call;
 
     while ((call = call_queue_take(q)))
         call_queue_release(call);
+    list_drain (lane, &q->spare, kept)
+        free(lane);
+    q->n_spare = 0;
     map_fini(&q->lanes);
     map_fini(&q->owners);
     map_fini(&q->hosts);
+    map_fini(&q->spellings);
 }

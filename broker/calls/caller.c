@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
+#include "proto/swar.h"
 
 /* The most turns of a round: each may cost a body. */
 #define TURNS_AT_ONCE 256
@@ -17,6 +18,12 @@ set_failed(struct caller *c, struct call *call)
     list_append(&c->failed, &call->own.node);
 }
 
+static uint64_t
+find_control(uint64_t v)
+{
+    return swar_below(v, ' ') | swar_equal(v, 0x7f);
+}
+
 static void
 begin_call(struct caller *c, struct call *call)
 {
@@ -24,7 +31,8 @@ begin_call(struct caller *c, struct call *call)
     bool is_fine = true;
 
     for (unsigned n = 0; is_fine && h && h[n]; n++) {
-        is_fine = n < CALL_HEADERS_MAX && !call_has_bad_byte(h[n], ' ');
+        is_fine = n < CALL_HEADERS_MAX &&
+                  swar_none(slice_of(h[n]), find_control, 'x');
         if (n == CALL_HEADERS_MAX)
             call_fail(call, CALL_MEMORY, "more than %d headers are to be sent",
                       CALL_HEADERS_MAX);

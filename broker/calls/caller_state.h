@@ -55,6 +55,7 @@ struct call_count {
  * a host while it has lanes or connections, or a redirect leads to it. */
 struct place {
     struct map_node node;
+    struct call_queue *queue;
     struct map *map;      /* that it is in */
     struct slice key;     /* behind this struct; a NUL follows it */
     struct place *parent; /* of a lane, its owner; of an owner, the queue */
@@ -70,18 +71,23 @@ struct place {
     /* Of a host. */
     unsigned n_connections;
     struct list kept; /* connections without a call, the last used first */
+    struct spelling *spelling; /* of the URL that was parsed last for it; NULL:
+                                  none */
 };
 
 struct call_queue {
     unsigned connections;
     unsigned host_connections;
     unsigned n_waiting;
-    enum kind next;    /* to look at first */
-    struct list held;  /* calls: HELD and GOING */
-    struct place all;  /* has the owners */
-    struct map hosts;  /* by "host:port" */
-    struct map owners; /* by the address of the client */
-    struct map lanes;  /* by the addresses of owner and host */
+    enum kind next;       /* to look at first */
+    struct list held;     /* calls: HELD and GOING */
+    struct place all;     /* has the owners */
+    struct map hosts;     /* by "host:port" */
+    struct map spellings; /* of hosts (call_queue.c) */
+    struct map owners;    /* by the address of the client */
+    struct map lanes;     /* by the addresses of owner and host */
+    struct list spare;    /* lanes that nothing uses, by `kept` */
+    unsigned n_spare;     /* of these */
 };
 
 /* TLS of all connections. */
@@ -191,16 +197,6 @@ struct caller {
     struct buf coded;   /* scratch: bytes of a coded body */
     char bytes[CALL_READ_SIZE]; /* that were read last */
 };
-
-/* True if a text that goes out has a byte below `least`, or a DEL (W-163). */
-static inline bool
-call_has_bad_byte(const char *text, unsigned char least)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < least || *text == 0x7f)
-            return true;
-    return false;
-}
 
 /* call_queue.c */
 

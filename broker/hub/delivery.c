@@ -51,11 +51,15 @@
 
 #define ATTEMPT_HEADERS_MAX 12
 
+/* A longer text is freed after its try. */
+#define SPARE_TEXT_MAX 1024
+
 /* The broker reads so many bytes of an answer's body (W-085). */
 #define ATTEMPT_ANSWER_MAX 4096
 
 /* One try of any delivery. All zero before; the text is for buf_fini. */
 struct attempt {
+    struct list node; /* in deliveries.spare */
     struct buf text;
     const char *headers[ATTEMPT_HEADERS_MAX + 1]; /* NULL at the end */
 };
@@ -189,7 +193,8 @@ attempt_make(struct attempt *a, const struct subscription *s,
     char id[DELIVERY_ID_SIZE], *token = NULL;
     size_t n = 0;
 
-    buf_init(&a->text, HEADERS_MAX);
+    a->text.max = HEADERS_MAX;
+    buf_clear(&a->text);
     delivery_name_write(id, s, name);
     add_header(a, "Content-Type: ", body->type);
     add_links(a, s);
@@ -212,6 +217,7 @@ attempt_make(struct attempt *a, const struct subscription *s,
     for (const char *at = a->text.data, *end = at + a->text.size;
          at < end && n < ATTEMPT_HEADERS_MAX; at += strlen(at) + 1)
         a->headers[n++] = at; /* the text no longer moves */
+    a->headers[n] = NULL;
     return true;
 }
 
@@ -260,9 +266,10 @@ end_delivery(struct delivery *d)
     if (d->is_going)
         metrics_add(METRIC_HUB_IN_FLIGHT, -1);
     reader_release(&s->reader);
-    if (d->attempt)
-        buf_fini(&d->attempt->text);
-    free(d->attempt);
+    if (d->attempt) {
+        buf_clear_large(&d->attempt->text, SPARE_TEXT_MAX);
+        list_prepend(&s->hub->deliveries.spare, &d->attempt->node);
+    }
     d->attempt = NULL;
     list_put(&s->hub->deliveries.ended, &d->node);
     s->delivery = NULL;
@@ -392,12 +399,15 @@ make_attempt(struct delivery *d)
 {
     struct subscription *s = d->s;
     const struct shared_message *body = s->reader.message;
-    struct attempt *a = memory_new(1, sizeof(*a));
+    struct attempt *a =
+        list_take(&s->hub->deliveries.spare, offsetof(struct attempt, node));
     const struct delivery_name name = {.after = body->wish.after,
                                        .last = body->last,
                                        .form = s->range_form,
                                        .generation = s->generation};
 
+    if (!a)
+        a = memory_new(1, sizeof(*a));
     d->attempt = a;
     if (!attempt_make(a, s, body, &name, false))
         return leave_call_for(d, PAUSE_US);
@@ -984,6 +994,7 @@ deliveries_open(struct hub *hub)
     readers_init(&hub->readers, &calls, hub->registry->config->hub_body_bytes,
                  wake_hub);
     list_init(&hub->deliveries.fixed);
+    list_init(&hub->deliveries.spare);
     list_init(&hub->deliveries.ended);
     attempt_logs_open(&hub->attempts);
 }
@@ -991,7 +1002,13 @@ deliveries_open(struct hub *hub)
 void
 deliveries_close(struct hub *hub)
 {
+    struct attempt *a;
+
     free_ended(hub);
+    list_drain (a, &hub->deliveries.spare, node) {
+        buf_fini(&a->text);
+        free(a);
+    }
     framework_close(hub);
     shared_messages_fini(&hub->readers.messages);
 }

@@ -65,6 +65,8 @@ struct deliveries {
                           this turn or of a later one */
     struct list ended; /* to be freed when no function of a call uses them any
                           more */
+    struct list spare; /* attempts, as many as went on at once: the next tries
+                          need no memory of their own */
 };
 
 /* deliveries_open begins hub->deliveries, before there is a thread.

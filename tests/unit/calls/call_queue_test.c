@@ -215,6 +215,102 @@ TEST(the_broker_is_no_owner)
     walk_close();
 }
 
+/* Hosts */
+
+static const struct {
+    const char *url, *host; /* NULL: it may not be called */
+} spellings[] = {
+    {"http://a.example/", "a.example:80"},
+    {"http://a.example", "a.example:80"},
+    {"http://a.example?x", "a.example:80"},
+    {"http://a.example#x", "a.example:80"},
+    {"http://a.example/other:81@x", "a.example:80"},
+    {"http://a.example/a b", NULL},
+    {"http://a.example/a\x7f", NULL},
+    {"http://a.example/a-long-path-and-a-tab\t", NULL},
+    {"http://A.Example/", "a.example:80"},
+    {"HTTP://a.example/", "a.example:80"},
+    {"http://a.example:80/", "a.example:80"},
+    {"http://a.example:/", "a.example:80"},
+    {"http://a.example:81/", "a.example:81"},
+    {"http://a.example:443/", "a.example:443"},
+    {"https://a.example/", "a.example:443"},
+    {"https://A.EXAMPLE:443/", "a.example:443"},
+    {"http://a.example:0/", NULL},
+    {"http://a.example:65536/", NULL},
+    {"http://user@a.example/", NULL},
+    {"http://user:word@a.example/", NULL},
+    {"http://a.example@b.example/", NULL},
+    {"http://b.example/", "b.example:80"},
+    {"http://a.example.b.example/", "a.example.b.example:80"},
+    {"http://[2001:db8::1]/", "[2001:db8::1]:80"},
+    {"http://[2001:DB8:0::1]:81/", "[2001:db8::1]:81"},
+    {"http://[2001:db8::1/", NULL},
+    {"http://192.0.2.1/", "192.0.2.1:80"},
+    {"http://3221225985/", "192.0.2.1:80"},
+    {"http://[::ffff:192.0.2.1]/", "192.0.2.1:80"},
+    {"http://b\xc3\xbc.example/", "xn--b-eha.example:80"},
+    {"http:/a.example/", NULL},
+    {"http:///a.example/", NULL},
+    {"ftp://a.example/", NULL},
+    {"a.example", NULL},
+    {"", NULL},
+};
+
+/* W-161, W-163: whatever URL led to a host before, the next one is judged by
+ * itself. All are written into the same memory, and each host stays in use, as
+ * those with kept connections do. */
+TEST(a_url_leads_to_the_same_host_each_time)
+{
+    enum { N = sizeof(spellings) / sizeof(spellings[0]) };
+    struct place *users[4 * N * N];
+    unsigned n_users = 0;
+    char url[64];
+
+    walk_open(8, 4);
+    for (unsigned i = 0; i < 4 * N * N; i++) {
+        /* Each beside each other, twice. */
+        unsigned r = i % 4 < 2 ? i / 4 % N : i / 4 / N;
+        const char *expected = spellings[r].host;
+        struct call call = {.url = url};
+        bool is_added;
+
+        snprintf(url, sizeof(url), "%s", spellings[r].url);
+        is_added = call_queue_add(&w.queue, &call);
+        if (is_added != (expected != NULL))
+            fail_msg("%s", url);
+        if (!is_added)
+            continue;
+        assert_string_equal(call.own.lane->host->key.data, expected);
+        users[n_users++] = call_queue_host(&w.queue, url);
+        assert_ptr_equal(users[n_users - 1], call.own.lane->host);
+        call_queue_remove(&w.queue, &call);
+    }
+    while (n_users > 0)
+        place_leave(users[--n_users]);
+    assert_int_equal(w.queue.spellings.n, 0);
+    walk_close();
+}
+
+/* The struct of a call that has ended serves another one. */
+TEST(lanes_that_were_left_are_as_new)
+{
+    for (unsigned turn = 0; turn < 3; turn++) {
+        w.n = 0;
+        walk_open(8, 4);
+        for (unsigned i = 0; i < 2000; i++) {
+            struct call *call = add(i % 3, i % 7, kind_nth(i));
+
+            assert_ptr_equal(call_queue_take(&w.queue), call);
+            assert_int_equal(call->own.lane->n_held.n, 1);
+            assert_ptr_equal(call->own.lane->parent->client, client_nth(i % 3));
+            call_queue_release(call);
+        }
+        assert_int_equal(w.queue.n_spare, 1);
+        walk_close();
+    }
+}
+
 /* Histories */
 
 TEST(a_history_is_judged_by_failures_and_by_time)
