@@ -69,8 +69,8 @@ struct hub_cluster {
      * for each), which end it: one, or of a list all that this broker lacks,
      * whose rows join those of command->text. After a failure the caller keeps
      * the command. */
-    enum status (*carry)(struct command *command, unsigned parts, void *user,
-                         struct problem *why);
+    enum status (*on_elsewhere)(struct command *command, unsigned parts,
+                                void *user, struct problem *why);
     void *user;
 };
 

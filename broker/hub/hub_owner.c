@@ -87,7 +87,7 @@ open_parts(struct hub_owner *h, struct problem *why)
     const struct remote_commands_options carrying = {
         .seat = h->options.seat,
         .tokens = h->options.tokens,
-        .has = has_part,
+        .may_run = has_part,
         .run = submit,
         .user = h,
         .call_us = (int64_t)config->hub_timeout_us,
@@ -113,7 +113,7 @@ hub_owner_open(struct hub_owner **owner,
     enum status rc;
 
     h->options = *options;
-    h->cluster = (struct hub_cluster){.carry = carry, .user = h};
+    h->cluster = (struct hub_cluster){.on_elsewhere = carry, .user = h};
     if (seat)
         h->cluster.streams = seat->open_streams(seat->user);
     atomic_store(&options->posts->registry->owns, !seat);

@@ -165,7 +165,8 @@ take_parts(struct hub *hub, unsigned parts,
     subscriptions_resume(hub, parts);
     verification_look(hub);
     hub->has_synced_hubs &= !(parts & 1);
-    hub_sets_changed(hub); /* sets may have changed meanwhile */
+    atomic_store(&hub->topics_changed, true); /* sets may have, meanwhile */
+    hub_wake(hub);
     return STATUS_OK;
 }
 
@@ -263,8 +264,8 @@ hub_parts_have(struct command *command)
     command->part = part;
     rc = is_carried ? problem(why, STATUS_BUSY,
                               "the owner of this part of the hub is changing")
-                    : hub->cluster->carry(command, 1u << part,
-                                          hub->cluster->user, why);
+                    : hub->cluster->on_elsewhere(command, 1u << part,
+                                                 hub->cluster->user, why);
     if (rc)
         command_answer_now(command, rc, NULL);
     return false;
@@ -280,8 +281,8 @@ hub_parts_collect(struct command *command)
     if (!hub->cluster || command->is_relay || command->part != NO_PART ||
         others == 0)
         return false;
-    rc =
-        hub->cluster->carry(command, others, hub->cluster->user, &command->why);
+    rc = hub->cluster->on_elsewhere(command, others, hub->cluster->user,
+                                    &command->why);
     if (rc)
         command_answer_now(command, rc, NULL);
     return true;

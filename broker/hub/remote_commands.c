@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
 #include "broker/hub/hub_commands.h"
 #include "broker/net/response.h"
@@ -560,7 +559,7 @@ run_early(struct remote_commands *c)
         bool is_early =
             is_behind ||
             (e->command->part >= 0 &&
-             !c->options.has((unsigned)e->command->part, c->options.user));
+             !c->options.may_run((unsigned)e->command->part, c->options.user));
         struct problem why = {"the owner of this part of the hub is changing"};
         enum status rc = STATUS_BUSY;
 

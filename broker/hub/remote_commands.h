@@ -42,7 +42,7 @@ struct remote_commands_options {
     struct tokens *tokens;           /* lent; NULL: nobody asks for rights */
 
     /* True if the hub of this broker has that part by now. */
-    bool (*has)(unsigned part, void *user);
+    bool (*may_run)(unsigned part, void *user);
 
     /* Runs a command of another broker at the hub of this one, as hub_submit
      * does. STATUS_STOPPED: this broker does not own. */
@@ -57,7 +57,7 @@ remote_commands_open(struct remote_commands **made,
                      struct problem *why);
 
 /* Hands over a command for the owners of `parts` (a bit for each; several: a
- * list, hub_cluster.carry), which belongs to it until command->done. Any
+ * list, hub_cluster), which belongs to it until command->done. Any
  * thread. STATUS_BUSY: too many are on their way; STATUS_STOPPED: the thread is
  * ending. The caller then keeps the command. */
 MUST_CHECK enum status remote_commands_send(struct remote_commands *c,

@@ -116,7 +116,7 @@ setup(void **state)
     pthread_cond_init(&p->changed, NULL);
     shared_streams_init(&p->all);
     p->of_asked = (struct cluster_seat){open_of_asked, place_of_asked, p};
-    options.has = has_part;
+    options.may_run = has_part;
     options.seat = &p->of_asked;
     options.run = run_nowhere;
     assert_int_equal(remote_commands_open(&p->asked, &options, &why),

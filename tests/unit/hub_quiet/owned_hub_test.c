@@ -52,7 +52,7 @@ hold(struct streams_seat *seat)
         sim.rights[i] = (struct ownership_right){.lease = &sim.leases[i]};
     }
     sim.cluster =
-        (struct hub_cluster){.streams = &seat->streams, .carry = carry};
+        (struct hub_cluster){.streams = &seat->streams, .on_elsewhere = carry};
 }
 
 static int
