@@ -404,10 +404,9 @@ post_file(const struct arguments *arguments)
     FILE *f = is_stdin ? stdin : fopen(name, "rb");
     char key[FILE_KEY_SIZE];
     const char *type;
-    struct buf text;
+    struct buf text = {.max = DOCUMENT_MAX};
     enum exit_code code = EXIT_FAILED;
 
-    buf_init(&text, DOCUMENT_MAX);
     if (!f || !read_all(f, &text)) {
         say("cannot read %s: %s", is_stdin ? "standard input" : name,
             strerror(errno));

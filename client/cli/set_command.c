@@ -162,9 +162,8 @@ run_create_or_change(const struct arguments *arguments)
     const char *url = arguments->operands[0];
     struct td_client *client = NULL;
     enum exit_code code = check_settings(arguments);
-    struct buf settings;
+    struct buf settings = {.max = SIZE_MAX / 2};
 
-    buf_init(&settings, SIZE_MAX / 2);
     put_settings(&settings, arguments);
     if (!code && settings.failed)
         code = failed(NO_MEMORY);

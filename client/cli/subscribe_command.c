@@ -243,12 +243,11 @@ run_add(const struct arguments *arguments)
     struct slice callback = slice_of(s.callback);
     struct problem why = {""};
     char *set_url = NULL;
-    struct buf query;
+    struct buf query = {.max = FORM_MAX};
 
     if (websub_check_url(callback, "CALLBACK", &why))
         return bad_usage("%s", why.text);
     buf_init(&s.form, FORM_MAX);
-    buf_init(&query, FORM_MAX);
     urlencoded_add(&query, "callback", callback);
     broker_call_begin(&s.call, arguments, arguments->operands[0], "");
     broker_call_send(&s.call, "GET");

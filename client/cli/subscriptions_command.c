@@ -20,7 +20,7 @@ begin_call(struct broker_call *call, const struct arguments *arguments,
            const char *action, const char *name, const char *value)
 {
     const char *id = arguments->n_operands > 1 ? arguments->operands[1] : "";
-    struct buf path;
+    struct buf path = {.max = FORM_MAX};
 
     if (strspn(id, "0123456789") != strlen(id) || strlen(id) > 20) {
         *call = (struct broker_call){
@@ -28,7 +28,6 @@ begin_call(struct broker_call *call, const struct arguments *arguments,
                               "subscriptions list prints it")};
         return;
     }
-    buf_init(&path, FORM_MAX);
     buf_add_format(&path, "/subscriptions%s%s%s", id[0] ? "/" : "", id, action);
     if (value) {
         BUF_ADD(&path, "?");

@@ -41,7 +41,6 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->attempts.new_ms = f->comparison.interval_ms = clock_steady_ms();
     f->rebase.rebased_ms = f->comparison.compared_ms = -REBASE_LEAST_MS;
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
-    buf_init(&f->gap.body, 0);
 
     if (plan->options)
         f->how = *plan->options;

@@ -565,7 +565,6 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
     }
     for (size_t i = 0; i < 2; i++) {
         r->lists[i].reader = r;
-        buf_init(&r->lists[i].body, 0);
         buf_init(&r->lists[i].text, LIST_READER_LIST_MAX);
     }
     timer_init(&r->timer, client->loop, on_timer, r);

@@ -158,14 +158,13 @@ open_connection(struct td_follower *f, unsigned transport)
         .shared = &f->shared,
         .wait_s =
             transport_choice_wait_s(f->connection.choice, clock_steady_ms())};
-    struct buf url;
+    struct buf url = {.max = SIZE_MAX / 2};
 
     follower_enter(f, FOLLOWER_LIVE);
     f->connection.transport = transport;
     f->attempts.n_heard = 0;
     f->connection.is_news = false;
     f->connection.connected_ms = clock_steady_ms();
-    buf_init(&url, SIZE_MAX / 2);
     if (transport != LIVE_SHARED) {
         write_url(&url, f, transport);
     } else {

@@ -158,9 +158,8 @@ static bool
 send_pending(struct shared_stream *s, bool is_joining)
 {
     bool is_sent = true;
-    struct buf text;
+    struct buf text = {.max = SIZE_MAX / 2};
 
-    buf_init(&text, SIZE_MAX / 2);
     for (size_t i = 0; i <= s->n_sets && is_sent; i++) {
         struct shared_set *set = i < s->n_sets ? s->sets[i] : NULL;
         bool is_wanted =

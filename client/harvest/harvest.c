@@ -64,10 +64,9 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     int64_t age_ms = clock_steady_ms() - t->reported_ms;
     bool is_recent = age_ms < QUIET_MS && age_ms < t->options->every_ms;
     bool is_good = true;
-    struct buf text;
+    struct buf text = {.max = REPORT_MAX};
 
     /* All but the times. */
-    buf_init(&text, REPORT_MAX);
     BUF_ADD(&text, "{\"source\":");
     json_text(&text, slice_of(sum->url));
     json_text_member(&text, "kind",

@@ -280,7 +280,7 @@ delete_held(struct harvest_feed *f, int64_t part)
     struct harvest_known known;
     struct slice loc;
     bool is_good, is_ring;
-    struct buf text;
+    struct buf text = {.max = SIZE_MAX / 2};
 
     for (;;) {
         if (!harvest_db_next_gone(db, part, &loc))
@@ -289,7 +289,6 @@ delete_held(struct harvest_feed *f, int64_t part)
             return true;
         if (!harvest_db_look(db, part, loc, &none, &known))
             return false;
-        buf_init(&text, SIZE_MAX / 2);
         BUF_ADD(&text, "{\"loc\":");
         json_text(&text, loc);
         BUF_ADD(&text, "}");

@@ -371,13 +371,12 @@ static bool
 note_next(struct history *h, const struct document_fetch_answer *answer)
 {
     struct slice target;
-    struct buf url;
+    struct buf url = {.max = 4 * URI_CHARACTERS_MAX};
     bool is_good;
 
     if (h->root.next ||
         !weblink_find(slice_of(answer->link), "next", &target, NULL))
         return true;
-    buf_init(&url, 4 * URI_CHARACTERS_MAX);
     uri_resolve(&url, slice_of(answer->url), target);
     is_good = !url.is_starved;
     if (!url.failed) {

@@ -64,12 +64,10 @@ client_report(const struct list_report *report,
 {
     struct td_report to = {list_report_n(report, LIST_MENDED),
                            list_report_n(report, LIST_LEFT_OUT), NULL, NULL};
-    struct buf mended, left_out;
+    struct buf mended = {.max = SIZE_MAX / 2}, left_out = {.max = SIZE_MAX / 2};
 
     if (!on_report || (!to.n_mended && !to.n_left_out))
         return;
-    buf_init(&mended, SIZE_MAX / 2);
-    buf_init(&left_out, SIZE_MAX / 2);
     list_report_write(&mended, report, LIST_MENDED);
     list_report_write(&left_out, report, LIST_LEFT_OUT);
     BUF_ADD(&mended, "\0");

@@ -628,10 +628,9 @@ copy_request(struct fetch *f, const struct fetch_request *request)
     /* libcurl knows what to do with a host beyond ASCII. */
     const char *host = strstr(request->url, "://");
     const char *path = host ? host + 3 : request->url;
-    struct buf url;
+    struct buf url = {.max = SIZE_MAX / 2};
 
     path += strcspn(path, "/?#");
-    buf_init(&url, SIZE_MAX / 2);
     buf_add(&url, request->url, (size_t)(path - request->url));
     uri_add_sendable(&url, slice_of(path));
     f->url = url.failed ? NULL : slice_dup(buf_slice(&url));
@@ -775,7 +774,6 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
     enum status rc;
 
     memset(answer, 0, sizeof(*answer));
-    buf_init(&answer->body, 0);
     fetch = fetch_start(client, request, on_body ? on_waited_body : NULL,
                         on_waited, &w);
     if (!fetch)

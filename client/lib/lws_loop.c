@@ -305,9 +305,8 @@ find_vhost(struct lws_link *link, struct problem *why)
     struct lws_target *target = &link->target;
     const struct server *server =
         servers_find(&link->client->servers, link->url);
-    struct buf key;
+    struct buf key = {.max = SIZE_MAX / 2};
 
-    buf_init(&key, SIZE_MAX / 2);
     buf_add_text(&key, target->proxy_host[0] ? "proxied" : "direct");
     if (target->is_tls) {
         buf_add_format(&key, " %s", target->host);

@@ -601,7 +601,10 @@ td_audit(struct td_client *client, const char *url, const char *dir,
          const struct td_audit_options *options, struct td_audit_result *result)
 {
     static const struct td_audit_options none;
-    struct audit a = {.client = client, .options = options ? options : &none};
+    struct audit a = {.client = client,
+                      .options = options ? options : &none,
+                      .lost.max = LISTS_MAX,
+                      .strays.max = LISTS_MAX};
     struct td_sync_options wishes = {
         .per_host = a.options->per_host,
         .max_delete_percent = a.options->max_delete_percent,
@@ -615,8 +618,6 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     int64_t set;
 
     client_begin(client);
-    buf_init(&a.lost, LISTS_MAX);
-    buf_init(&a.strays, LISTS_MAX);
     mirror_defaults(&a.following, &asking);
     mirror_defaults(&a.repairing, &wishes);
     host_places_set(&client->places, a.repairing.per_host);

@@ -334,7 +334,7 @@ note_item(struct file_commit *g, const struct item *item)
     struct mirror *m = g->m;
     struct td_sync_event event = {.path = item->path};
     struct mirror_db_resource r;
-    struct buf hash;
+    struct buf hash = {.max = HASH_MAX};
     char loc[LOC_SIZE];
     bool is_good;
 
@@ -348,7 +348,6 @@ note_item(struct file_commit *g, const struct item *item)
     if (item->kind == GONE) {
         is_good = mirror_db_note_loss(&m->db, item->id);
     } else {
-        buf_init(&hash, HASH_MAX);
         buf_add_format(&hash, "%s%s%s", item->hash,
                        item->hash[0] && item->digest[0] ? " " : "",
                        item->digest);

@@ -141,8 +141,7 @@ spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
     bool is_there;
     enum status rc;
 
-    *post = (struct spool_post){.n = 0};
-    buf_init(&post->body, SIZE_MAX);
+    *post = (struct spool_post){.body.max = SIZE_MAX};
     if (spool->n_changes == 0)
         return STATUS_OK;
     rows = DB_SELECT(&spool->db, NULL, why, "SELECT key, last FROM post");

@@ -355,13 +355,12 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
     static const struct discovery_watch watch = {
         .on_item = on_item, .on_description = on_description};
     static const struct document_events events = {NULL, on_list};
-    struct offer o = {.n_sets = 0};
+    struct offer o = {.json.max = DOCUMENT_FETCH_TEXT_MAX};
     struct document_fetch_request request = {.url = NULL};
     char set[SET_URL_MAX + 1];
     enum status rc;
 
     arena_init(&o.arena, SIZE_MAX / 2);
-    buf_init(&o.json, DOCUMENT_FETCH_TEXT_MAX);
     rc = set_url_read(client, set_url, set);
     o.url = rc ? set_url : set;
     if (rc == STATUS_INVALID && uri_is_web(set_url))

@@ -360,9 +360,8 @@ static enum status
 walk_archive(struct walk *w)
 {
     bool is_index, is_list;
-    enum status rc;
+    enum status rc = read_names(w, w->archive, &w->lists, &is_index, &is_list);
 
-    rc = read_names(w, w->archive, &w->lists, &is_index, &is_list);
     if (rc == STATUS_REFUSED && w->v->client->problem.http_status == 404)
         return STATUS_OK; /* no list is closed yet */
     if (rc || !is_index)

@@ -226,12 +226,11 @@ hand_over(struct callback_connection *c, const struct request_head *h)
         .webhook_signature = head_field(h, "webhook-signature"),
         .body = c->body,
     };
-    struct reply reply = {.status = 404};
+    struct reply reply = {.status = 404, .text.max = REQUEST_TARGET_MAX};
 
     uncount_body(c); /* the route may take it */
     buf_init(&c->body, 0);
     c->route = NULL;
-    buf_init(&reply.text, REQUEST_TARGET_MAX);
     route->fn(&arrival, &reply, route->user);
     send_answer(c, reply.status, buf_slice(&reply.text));
     c->out.failed |= reply.text.failed;

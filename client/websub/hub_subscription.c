@@ -161,13 +161,12 @@ static bool
 follow_redirect(struct hub_subscription *l, const struct fetch_answer *answer)
 {
     struct hub_request *r = &l->request;
-    struct buf url;
+    struct buf url = {.max = WEBSUB_URL_MAX};
     char *hub = NULL;
 
     if ((answer->status != 307 && answer->status != 308) ||
         !answer->location[0] || r->n_redirects++ >= REDIRECTS_MAX)
         return false;
-    buf_init(&url, WEBSUB_URL_MAX);
     uri_resolve(&url, slice_of(r->hub), slice_of(answer->location));
     if (!url.failed && !websub_check_url(buf_slice(&url), "Location", NULL))
         hub = slice_dup(buf_slice(&url));
