@@ -409,8 +409,8 @@ def test_the_disk_is_a_cache_of_content(in_bucket, bucket, cache, run, tmp_path)
 
 # Nothing is recorded before the bucket has the bytes; what needs no bytes goes on.
 @pytest.mark.parametrize("kind", ("500", "403", "503", "cut", "mute", "late", "lost"))
-def test_no_post_is_half_recorded(in_bucket, bucket, kind):
-    cluster = in_bucket("--content", "inline", names="a")
+def test_no_post_is_half_recorded(in_bucket, bucket, faults, kind):
+    cluster = in_bucket("--content", "inline", names="a", env=faults.env)
     (a,) = cluster.sets("news")
     (plain,) = cluster.sets("plain")
     plain.put(content="none")
@@ -427,6 +427,7 @@ def test_no_post_is_half_recorded(in_bucket, bucket, kind):
     assert a.broker.metrics()["tidings_bucket_failed_total"] > 0
     bucket.mend()
     bucket.release()
+    faults.pass_time(6)  # for 5 s it gives nothing more to a bucket that has failed
     wait_for(
         "the bucket",
         lambda: a.send(*multipart([change(loc(1))], [(loc(1), None, b"second")])).status

@@ -65,7 +65,7 @@ class Leases:
 class Member(Broker):
     """A broker of a cluster. `ways` are its proxies, by the name of the server."""
 
-    def __init__(self, name, trio, database, directory, url, options):
+    def __init__(self, name, trio, database, directory, url, options, env=None):
         self.name = name
         self.ways = {
             server: PostgresqlProxy(lambda server=server: _socket_of(trio, server))
@@ -78,7 +78,7 @@ class Member(Broker):
             " sslmode=disable gssencmode=disable"
         )
         given = ("--cluster", self.journal, "--cluster-name", name)
-        super().__init__(directory, (*given, "--public-url", url, *options))
+        super().__init__(directory, (*given, "--public-url", url, *options), env)
         self.url = url
         self.front = Proxy(self.port)
 
@@ -129,10 +129,11 @@ class Cluster(Leases):
     """Members that run: three, or those of `names`. `url`: the public one, if it is not
     the balancer's."""
 
-    def __init__(self, trio, directory, options=(), names=NAMES, url=None):
+    def __init__(self, trio, directory, options=(), names=NAMES, url=None, env=None):
         self.trio = trio
         self.directory = directory
         self.options = options
+        self.env = env
         self.balancer = Proxy()
         self.url = url or self.balancer.url
         self.database = trio.make_database(f"tidings_{next(NUMBERS)}")
@@ -154,7 +155,7 @@ class Cluster(Leases):
     def _start(self, name, *more):
         where = self.directory / name
         options = (*self.options, *more)
-        return Member(name, self.trio, self.database, where, self.url, options)
+        return Member(name, self.trio, self.database, where, self.url, options, self.env)
 
     def begin(self, how, data):
         """Make the tables, by "init" or "mend", with that data directory."""
