@@ -526,6 +526,9 @@ pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
     " left(pg_walfile_name(pg_current_wal_lsn()), 8), (SELECT oid FROM" \
     " pg_database WHERE datname = current_database())), 0)"
 
+/* A step may write a large table anew, and others wait for that. */
+#define UPGRADE_US 60000000
+
 static enum status
 check_server(struct pg_connection *c, struct problem *why)
 {
@@ -575,7 +578,13 @@ check_server(struct pg_connection *c, struct problem *why)
     for (size_t i = 0; i < N_ELEMENTS(faults); i++)
         if (!is_set[i] && faults[i].durable_by & 1U << c->options.durable_by)
             return problem(why, STATUS_REFUSED, "%s", faults[i].reason);
-    rc = is_old ? pg_run(c, &upgrade, 1, why) : STATUS_OK;
+    if (is_old) {
+        int64_t until_us = c->until_us;
+
+        c->until_us = clock_steady_us() + UPGRADE_US;
+        rc = pg_run(c, &upgrade, 1, why);
+        c->until_us = until_us;
+    }
     return rc == STATUS_REFUSED
                ? problem_prefix(why, rc,
                                 "the tables of the cluster are of an earlier "

@@ -13,6 +13,8 @@
  *                  tidings_leases.instance: the process that has it
  *                  tidings_notes: broker/cluster/streams.h
  *                  tidings_orders.lease: whose owner takes it
+ *                  tidings_rows.band, is_deleted: in the indexes instead of n
+ *                  and value
  *                  the lease and the stream "bridges" are one of each bridge
  *                  the lease "hub" is one of each part, "hub/0" to "hub/15"
  *
@@ -24,6 +26,21 @@
 /* The lock is for two programs at once. No program waits for a table that
  * others use for long, for all later ones would wait behind it. */
 #define PG_SCHEMA_LOCK "PERFORM pg_advisory_xact_lock(5282143);"
+
+/* A row that gets a new number stays in its band for the next 16,384 numbers
+ * of the stream. Meanwhile no index changes, and PostgreSQL puts the new
+ * version of the row beside the old one (HOT) if the page has room. */
+#define PG_BAND "16384"
+
+/* Writes the table anew: 5 s for a million rows. */
+#define PUT_BANDS                                                          \
+    " DROP INDEX IF EXISTS tidings_rows_stream_n_idx,"                     \
+    "  tidings_rows_stream_n_idx1;"                                        \
+    " ALTER TABLE tidings_rows SET (fillfactor = 50),"                     \
+    "  ADD band bigint GENERATED ALWAYS AS (n / " PG_BAND ") STORED,"      \
+    "  ADD is_deleted boolean GENERATED ALWAYS AS (value IS NULL) STORED;" \
+    " CREATE INDEX ON tidings_rows(stream, band);"                         \
+    " CREATE INDEX ON tidings_rows(stream, band) WHERE is_deleted;"
 
 /* A broker of version 1 never gets this lease again. */
 #define END_LEASE(name)                                                      \
@@ -63,7 +80,7 @@
     "  ADD instance text NOT NULL DEFAULT '';"                             \
     " ALTER TABLE tidings_orders"                                          \
     "  ADD lease text NOT NULL DEFAULT 'hub/0';" DIVIDE_HUB DIVIDE_BRIDGES \
-    " CREATE TABLE tidings_notes(stream text NOT NULL,"                    \
+        PUT_BANDS " CREATE TABLE tidings_notes(stream text NOT NULL,"      \
     "  n bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY(stream, n));"  \
     " ALTER TABLE tidings_cluster"                                         \
     "  ADD version bigint NOT NULL DEFAULT 2;"                             \

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "broker/journal/pg_schema.h"
 
 /* After a failure, the next attempt to connect. Calls before that fail at
  * once. */
@@ -90,13 +91,15 @@
 #define READ_NOTES \
     "SELECT n, value FROM tidings_notes WHERE stream = $1::text ORDER BY n"
 
-#define READ_ROWS                                                          \
-    "SELECT key, n, value, (value IS NULL)::int::bigint FROM"              \
-    " (SELECT key, n, value, coalesce(sum(length(value)) OVER (ORDER BY n" \
-    "   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before"   \
-    "  FROM tidings_rows WHERE stream = $1::text AND n > $2::bigint"       \
-    "  ORDER BY n LIMIT 1000) AS part WHERE before <= " PART_BYTES         \
-    " ORDER BY n"
+/* The index has the bands in order, and each of them is sorted. */
+#define READ_ROWS                                                           \
+    "SELECT key, n, value, is_deleted::int::bigint FROM"                    \
+    " (SELECT key, n, band, value, is_deleted, coalesce(sum(length(value))" \
+    "   OVER (ORDER BY band, n ROWS BETWEEN UNBOUNDED PRECEDING"            \
+    "   AND 1 PRECEDING), 0) AS before FROM tidings_rows"                   \
+    "  WHERE stream = $1::text AND band >= $2::bigint / " PG_BAND           \
+    "  AND n > $2::bigint ORDER BY band, n LIMIT 4000) AS part"             \
+    " WHERE before <= " PART_BYTES " ORDER BY band, n"
 
 #define END_OF_STREAM \
     "SELECT forgotten, n FROM tidings_streams WHERE name = $1::text"
@@ -108,13 +111,11 @@
     " marked_at = now() WHERE name = $1::text"                   \
     " AND marked_at < now() - interval '1 hour'"
 
-#define FORGET_ROWS                                         \
-    "DELETE FROM tidings_rows r USING"                      \
-    " (SELECT d.key FROM tidings_rows d, tidings_streams s" \
-    "  WHERE s.name = $1::text AND d.stream = s.name"       \
-    "  AND d.value IS NULL AND d.n <= s.forgotten"          \
-    "  ORDER BY d.n LIMIT 10000) AS old"                    \
-    " WHERE r.stream = $1::text AND r.key = old.key"
+#define FORGET_ROWS                                                         \
+    "DELETE FROM tidings_rows WHERE stream = $1::text AND key = ANY(ARRAY(" \
+    " SELECT d.key FROM tidings_rows d, tidings_streams s"                  \
+    " WHERE s.name = $1::text AND d.stream = s.name"                        \
+    " AND d.is_deleted AND d.n <= s.forgotten LIMIT 10000))"
 
 #define ORDER                                                      \
     "INSERT INTO tidings_orders(broker, at, term, bytes, lease)"   \

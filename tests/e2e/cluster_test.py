@@ -768,6 +768,9 @@ MAKE_OLD = (
     "ALTER TABLE tidings_brokers DROP server, DROP keep_bytes;"
     "ALTER TABLE tidings_leases DROP instance; DROP TABLE tidings_notes;"
     "ALTER TABLE tidings_orders DROP lease;"
+    "ALTER TABLE tidings_rows DROP band, DROP is_deleted;"
+    "CREATE INDEX ON tidings_rows(stream, n);"
+    "CREATE INDEX ON tidings_rows(stream, n) WHERE value IS NULL;"
     "ALTER TABLE tidings_cluster DROP version;"
 )
 

@@ -228,6 +228,44 @@ TEST(keeps_the_last_value_of_each_key)
     assert_string_equal(read_rows(p, p->b, 4), "5 z=-;end 5");
 }
 
+#define UPDATES_ARE(what)                      \
+    "SELECT " what " FROM pg_stat_user_tables" \
+    " WHERE relname = 'tidings_rows'"
+
+/* Issue 48, 3: rows get other numbers and values. The number 16,384 begins
+ * another band; a reader that is before it gets all in order. */
+TEST(updates_rows_without_their_indexes)
+{
+    struct pair *p = *state;
+    struct stream_row rows[100];
+    char keys[100][4];
+
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "%u", i);
+        rows[i] = (struct stream_row){slice_of(keys[i]), SLICE("value"), false};
+    }
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    for (unsigned i = 0; i < 163; i++)
+        assert_int_equal(append(p, p->a, &p->of_a, rows, 100), STATUS_OK);
+    assert_int_equal(append(p, p->a, &p->of_a, rows, 85), STATUS_OK);
+    p->a->ops->close(p->a); /* its session says what it did */
+    p->a = pg_streams_open(&p->options[0]);
+    for (unsigned i = 0;
+         strcmp(postgresql_query(&p->server, UPDATES_ARE("n_tup_upd = 16285")),
+                "t") != 0;
+         i++)
+        test_yield(i);
+    /* Not those that come to the next band, and those without room. */
+    assert_string_equal(
+        postgresql_query(&p->server, UPDATES_ARE("n_tup_hot_upd > 15500")),
+        "t");
+    rows[0].is_deleted = true;
+    assert_int_equal(append(p, p->a, &p->of_a, rows, 1), STATUS_OK);
+    assert_string_equal(read_rows(p, p->b, 16382),
+                        "16383 82=value;16384 83=value;16385 84=value;"
+                        "16386 0=-;end 16386");
+}
+
 /* A failover took rows that a broker has: its reading does not look like the
  * end of the stream. */
 TEST(says_that_rows_are_lost)
