@@ -73,6 +73,18 @@ def join(topic, callback, **form):
     wait_active(topic, callback)
 
 
+def subscribe_sometime(topic, callback):
+    """Ask until the hub takes it: that of a cluster has an owner some time after the
+    start."""
+
+    def look():
+        answer = subscribe(topic, callback)
+        assert answer.status in (202, 503), answer
+        return answer.status == 202
+
+    wait_for(f"the subscription of {callback} to be taken", look)
+
+
 def check_taken(answer):
     """The answer is 202 without a body (W-031)."""
     assert (answer.status, answer.body) == (202, b""), answer
