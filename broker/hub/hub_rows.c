@@ -147,17 +147,6 @@ hub_rows_read(struct hub_db *h, unsigned parts, hub_record_fn *fn, void *user,
 
 /* Writing */
 
-/* With its range: that needs no row of its own any more. */
-static void
-write_cursor(struct hub_db *h, struct subscription *s)
-{
-    list_remove(&s->range.node);
-    HUB_DB_WRITE(h,
-                 "INSERT OR REPLACE INTO cursors(id, after, range_last)"
-                 " VALUES(?,?,?)",
-                 s->id, s->reader.after, s->reader.upto);
-}
-
 /* The values of COMMON_COLUMNS, of a subscription or a verification. */
 #define COMMON_VALUES(of)                                                     \
     (of)->id, (of)->topic->kind, topic_name((of)->topic), (of)->topic->epoch, \
@@ -190,7 +179,7 @@ hub_rows_put_range(struct hub_db *h, struct subscription *s)
     hub_db_put_range(h, &s->range);
 }
 
-/* In a cluster the cursor is in a note, too: earlier ones may have another. */
+/* The cursor is in a note, too: earlier ones may have another. */
 void
 hub_rows_put_subscription(struct hub_db *h, struct subscription *s)
 {
@@ -201,20 +190,18 @@ hub_rows_put_subscription(struct hub_db *h, struct subscription *s)
                  " VALUES(" COMMON_PARAMETERS ",?,?,?,?)",
                  COMMON_VALUES(s), s->kind, s->created_us, s->lease_end_us,
                  s->generation);
-    write_cursor(h, s);
-    if (hub_db_has_notes(h))
-        hub_rows_put_range(h, s);
+    HUB_DB_WRITE(h,
+                 "INSERT OR REPLACE INTO cursors(id, after, range_last)"
+                 " VALUES(?,?,?)",
+                 s->id, s->reader.after, s->reader.upto);
+    hub_rows_put_range(h, s);
 }
 
 void
 hub_rows_put_cursor(struct hub_db *h, struct subscription *s)
 {
-    if (hub_db_has_notes(h)) {
-        hub_rows_put_range(h, s);
-        return;
-    }
-    hub_db_note(h, &s->row);
-    write_cursor(h, s);
+    hub_db_be_firm(h);
+    hub_rows_put_range(h, s);
 }
 
 void

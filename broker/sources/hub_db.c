@@ -2,7 +2,8 @@
  * hub_db.c - the tables of hub.db, and its transactions.
  *
  *   subscriptions (id, kind, topic_kind, name, epoch, callback, ...)   rare
- *   cursors       (id, after, range_last)              with every delivery
+ *   cursors       (id, after, range_last)     once a minute, of deliveries
+ *   notes         (part, n, bytes)            with each turn of deliveries
  *   requests      (id, mode, topic_kind, name, epoch, topic_url, ...)
  *   relays        (id, name, topic, hub, epoch, last)                  rare
  *   documents     (id, relay, seq, ..., body)                      of relays
@@ -10,8 +11,9 @@
  *
  * The kind of a topic, the name of its set or relay, and the epoch of the log
  * identify it: a set that was removed and made again with the same name is
- * another topic. Cursors have a table of their own because they change all the
- * time and are small: some 200 share a page, and a commit writes whole pages.
+ * another topic. Cursors have a table of their own because they change often
+ * and are small: some 200 share a page, and a commit writes whole pages. Notes
+ * have those that have changed since.
  *
  * How firmly a commit is kept. `PRAGMA synchronous` can only be set outside of
  * a transaction, so it must be known before BEGIN. Ranges need no fsync: they
@@ -207,10 +209,10 @@ fold_left(struct hub_db *h, struct problem *why)
     return owned_db_end(&h->db, h->owned, rc, why);
 }
 
-bool
-hub_db_has_notes(const struct hub_db *h)
+static uint64_t
+next_note(const struct hub_db *h)
 {
-    return h->owned;
+    return h->owned ? owned_db_next_note(h->owned) : h->n_note + 1;
 }
 
 /* The first range whose note belongs to the fold under way. NULL: none. */
@@ -282,8 +284,12 @@ free_ended(struct list *rows)
 void
 hub_db_close(struct hub_db *h)
 {
+    struct problem why;
+
     if (!h)
         return;
+    if (!h->owned && h->n_note > 0)
+        (void)!fold_own(h, &why); /* else the next start does it */
     owned_db_close(h->owned);
     db_close(&h->db);
     free_ended(&h->written);
@@ -402,6 +408,13 @@ hub_db_get(struct hub_db *h, const char *sql, const struct db_value *values,
 }
 
 void
+hub_db_be_firm(struct hub_db *h)
+{
+    if (!h->owned)
+        begin_transaction(h, true);
+}
+
+void
 hub_db_put_range(struct hub_db *h, struct hub_range *range)
 {
     list_put(&h->ranges, &range->node);
@@ -471,7 +484,7 @@ fold_some(struct hub_db *h)
     if (clock_steady_us() >= h->fold_at_us || h->noted_bytes > FOLD_BYTES) {
         h->fold_at_us = clock_steady_us() + FOLD_US;
         h->noted_bytes = 0;
-        h->fold_to = owned_db_next_note(h->owned) - 1;
+        h->fold_to = next_note(h) - 1;
     }
     if (!first_to_fold(h))
         return 0;
@@ -481,7 +494,7 @@ fold_some(struct hub_db *h)
         write_range(h, range->id, range->after, range->last);
         h->n_folded++;
     }
-    return owned_db_next_note(h->owned);
+    return next_note(h);
 }
 
 /* Adds the notes of this turn. A range that was noted and is folded may be
@@ -502,12 +515,12 @@ note_ranges(struct hub_db *h)
         char text[LEB128_SIZE_MAX];
 
         for (size_t i = 0; i < N_ELEMENTS(numbers); i++)
-            buf_add(&h->notes[range->part], text,
+            buf_add(&h->notes[h->owned ? range->part : 0], text,
                     leb128_write(text, numbers[i]));
     }
     if (list_is_empty(&h->ranges) && keep_from == 0)
         return;
-    h->n_note = owned_db_next_note(h->owned);
+    h->n_note = next_note(h);
     if (keep_from > 0)
         run_statement(h, "DELETE FROM notes WHERE n < ?", DB_VALUES(keep_from),
                       DB_INTO());
@@ -519,7 +532,8 @@ note_ranges(struct hub_db *h)
                           DB_VALUES(i, h->n_note, db_blob(bytes[i])),
                           DB_INTO());
     }
-    owned_db_note(h->owned, bytes, keep_from);
+    if (h->owned)
+        owned_db_note(h->owned, bytes, keep_from);
 }
 
 static void
@@ -535,7 +549,7 @@ end_turn(struct hub_db *h, bool is_kept)
         else if (row->ended_id != 0)
             free(row);
     }
-    if (is_kept && h->owned) {
+    if (is_kept) {
         for (; h->n_folded > 0; h->n_folded--)
             list_remove(h->noted.next);
         list_walk (range, &h->ranges, node) {
@@ -562,17 +576,12 @@ enum status
 hub_db_commit(struct hub_db *h, struct problem *why)
 {
     struct problem inner = {""};
-    struct hub_range *range;
     enum status rc = STATUS_OK;
 
     if (!hub_db_is_begun(h))
         return STATUS_OK;
     begin_transaction(h, false); /* if there are only ranges */
-    if (h->owned)
-        note_ranges(h);
-    else
-        list_walk (range, &h->ranges, node)
-            write_range(h, range->id, range->after, range->last);
+    note_ranges(h);
     if (!h->has_failed)
         rc = owned_db_end(&h->db, h->owned, STATUS_OK, &inner);
     if (rc)

@@ -16,10 +16,12 @@
  *                          202, subscriptions, relays and their documents
  *                          before their 200, cursors once a second
  *
- * In a cluster each transaction is first in the journal, on two machines. There
- * the ranges of a turn are notes (broker/cluster/streams.h): three short
- * numbers each. Once a minute, some at a time, the ranges behind the oldest
- * notes become rows, and these notes go.
+ * The ranges of a turn are one note: three short numbers each. Once a minute,
+ * some at a time, the ranges behind the oldest notes become rows, and these
+ * notes go; at an end or a start, all.
+ *
+ * In a cluster each transaction is first in the journal, on two machines, with
+ * its notes (broker/cluster/streams.h).
  *
  * A cluster's hub has HUB_PARTS parts, with a lease for each, so that several
  * brokers deliver at once. hub.db has the rows of all parts, wherever they are
@@ -62,7 +64,7 @@ struct hub_db {
 
     struct list behind; /* rows that are older than memory: it is ahead */
 
-    /* Of a cluster: */
+    /* Notes */
     struct list noted;           /* ranges, in the order of their notes */
     struct buf notes[HUB_PARTS]; /* of this turn */
     uint64_t n_note;             /* likewise: its number */
@@ -118,7 +120,7 @@ struct hub_range {
     uint64_t id, after, last;
     unsigned part;
 
-    /* Of a cluster: the row of the range is older than the note that has it. */
+    /* The row of the range is older than the note that has it. */
     struct list noted;
     uint64_t note; /* its number */
 };
@@ -137,12 +139,11 @@ hub_range_fini(struct hub_range *range)
     list_remove(&range->noted);
 }
 
-/* Has the end of the turn write a range, behind all rows: without fsync, or in
- * a cluster as a note. */
+/* Has the end of the turn write a range, behind all rows, without fsync. */
 void hub_db_put_range(struct hub_db *h, struct hub_range *range);
 
-/* True in a cluster: a range then says all that a cursor says, as firmly. */
-bool hub_db_has_notes(const struct hub_db *h);
+/* Has the commit of this turn wait for an fsync, if this broker is alone. */
+void hub_db_be_firm(struct hub_db *h);
 
 /* Makes the commit of this turn fail; the first reason counts. */
 void hub_db_fail(struct hub_db *h, const struct problem *why);

@@ -7,6 +7,7 @@
 
 #include "broker/hub/hub_parts.h"
 #include "broker/hub/hub_rows.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 
@@ -76,6 +77,7 @@ end_alone(struct hub_db *r, struct alone *a)
 }
 
 #define CURSOR "SELECT after * 1000 + range_last FROM cursors"
+#define NOTES  "SELECT count(*) FROM notes"
 #define FULL   2
 #define NORMAL 1
 
@@ -99,7 +101,19 @@ TEST(its_secrets_are_overwritten, tempdir_setup, tempdir_teardown)
     hub_db_close(r);
 }
 
-/* Ranges alone need no fsync; with anything else they go in its transaction. */
+/* As if the process had been killed. */
+static struct hub_db *
+open_again(struct hub_db *r, struct alone *a, void **state)
+{
+    struct hub_db *next = open_records(state);
+
+    hub_range_fini(&a->s.range);
+    hub_db_close(r);
+    return next;
+}
+
+/* Ranges alone need no fsync; with anything else they go in its transaction.
+ * They are noted, and the next start makes rows of them. */
 TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
 {
     struct hub_db *r = open_records(state);
@@ -115,24 +129,61 @@ TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
     assert_int_equal(ask(r, CURSOR), 11000);
 
     put_range(r, &a, 11, 13);
-    assert_int_equal(ask(r, CURSOR), 11000); /* it waits */
     assert_true(hub_db_is_begun(r));
     commit(r);
-    assert_int_equal(ask(r, CURSOR), 11013);
     assert_int_equal(ask(r, "PRAGMA synchronous"), NORMAL);
+    assert_int_equal(ask(r, CURSOR), 11000);
+    r = open_again(r, &a, state);
+    assert_int_equal(ask(r, CURSOR), 11013);
+    assert_int_equal(ask(r, NOTES), 0);
 
     put_range(r, &a, 13, 14);
     a.s.reader.after = 12;
     a.s.reader.upto = 0;
     hub_rows_put_cursor(r, &a.s); /* the later one counts */
-    assert_int_equal(ask(r, CURSOR), 12000);
     commit(r);
     assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
+    r = open_again(r, &a, state);
+    assert_int_equal(ask(r, CURSOR), 12000);
 
     hub_rows_put_cursor(r, &a.s);
     put_range(r, &a, 13, 14);
     commit(r);
+    r = open_again(r, &a, state);
     assert_int_equal(ask(r, CURSOR), 13014);
+    hub_db_close(r);
+}
+
+/* A broker that goes on makes rows of them once a minute; of what is newer, the
+ * note stays. */
+TEST(notes_become_rows, tempdir_setup, tempdir_teardown)
+{
+    struct hub_db *r = open_records(state);
+    char callback[] = "http://a.example/";
+    struct alone a, b;
+
+    make_alone(&a, hub_db_next_id(r, 0), callback);
+    make_alone(&b, hub_db_next_id(r, 0), callback);
+    hub_rows_put_subscription(r, &a.s);
+    hub_rows_put_subscription(r, &b.s);
+    commit(r);
+    put_range(r, &a, 11, 13);
+    put_range(r, &b, 11, 14);
+    commit(r);
+    put_range(r, &a, 13, 15);
+    commit(r);
+    assert_false(hub_db_is_begun(r));
+    assert_int_equal(ask(r, NOTES), 3);
+    clock_pass_us(60000000);
+    assert_true(hub_db_is_begun(r));
+    put_range(r, &b, 14, 16);
+    commit(r);
+    assert_int_equal(ask(r, CURSOR " ORDER BY id"), 13015);
+    assert_int_equal(ask(r, NOTES), 1);
+    hub_range_fini(&b.s.range);
+    r = open_again(r, &a, state);
+    assert_int_equal(ask(r, CURSOR " ORDER BY id DESC"), 14016);
+    assert_int_equal(ask(r, NOTES), 0);
     hub_db_close(r);
 }
 
@@ -148,6 +199,7 @@ TEST(a_range_of_what_has_ended_is_nothing, tempdir_setup, tempdir_teardown)
     end_alone(r, &a);
     put_range(r, &a, 11, 13);
     commit(r);
+    r = open_again(r, &a, state);
 
     assert_int_equal(ask(r, "SELECT count(*) FROM cursors"), 0);
     assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 0);
