@@ -493,6 +493,22 @@ file_abandon(struct file_new *f)
     unlinkat(f->dir_fd, f->temp, 0);
 }
 
+enum status
+file_store(int dir_fd, const char *name, const char *text, struct problem *why)
+{
+    struct file_new file;
+    enum status rc = file_begin(&file, dir_fd, name, why);
+
+    if (!rc)
+        rc = file_append(&file, slice_of(text), why);
+    if (!rc)
+        rc = file_append(&file, SLICE("\n"), why);
+    if (!rc)
+        rc = file_finish(&file, why);
+    file_abandon(&file); /* if it was begun, and did not end */
+    return rc ? rc : file_sync_dir(dir_fd, why);
+}
+
 uint64_t
 file_free_bytes(int fd)
 {

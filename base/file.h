@@ -86,6 +86,10 @@ MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
 
+/* Makes a file of a line, or replaces one, durably. */
+MUST_CHECK enum status file_store(int dir_fd, const char *name,
+                                  const char *line, struct problem *why);
+
 /* Closes *fd unless it is -1, which it is then. errno stays. */
 void file_close(int *fd);
 

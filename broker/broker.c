@@ -511,7 +511,8 @@ open_sets(struct broker *b, struct problem *why)
                 .cache_bytes = b->config->archive_cache,
                 .keeps_lists = b->config->archive[0] != '\0',
                 .keeps_content = has_bytes_in_bucket(b->config),
-                .local_us = (int64_t)b->config->local_days * 86400 * 1000000},
+                .local_us = (int64_t)b->config->local_days * 86400 * 1000000,
+                .seat = &b->seat},
             why);
     if (!rc && b->membership)
         rc = membership_check_copy(b->membership, b->http.registry->log, why);
@@ -1014,8 +1015,8 @@ broker_close(struct broker *b)
     tokens_close(b->http.tokens);
     if (b->of_tokens)
         b->of_tokens->ops->close(b->of_tokens);
+    vault_close(); /* its thread asks the log for its place */
     registry_close(b->http.registry);
-    vault_close();
     membership_close(b->membership);
     posts_fini(&b->posts);
     identity_provider_free(b->http.provider);

@@ -505,7 +505,8 @@ contents_open(struct contents *c, struct set *set, struct content **content,
 /* Deletes a file, unless it is pinned or a row names it. */
 static enum status
 take_away(struct contents *c, const struct set *set, struct content *content,
-          const struct digest *digest, bool *is_gone, struct problem *why)
+          const struct digest *digest, bool is_loose, bool *is_gone,
+          struct problem *why)
 {
     char dir[SET_DIR_MAX];
     bool is_pinned, is_named = false;
@@ -524,7 +525,7 @@ take_away(struct contents *c, const struct set *set, struct content *content,
     set_dir(set, dir);
     rc = content_refers_to(content, digest, &is_named, why);
     if (!rc && !is_named)
-        rc = content_file_unlink(dir, digest, why);
+        rc = content_file_unlink(dir, digest, is_loose, why);
     *is_gone = !rc && !is_named;
     pthread_mutex_lock(&c->mutex);
     c->going_set = NULL;
@@ -556,7 +557,7 @@ take_loose_away(struct contents *c, struct set *set, struct content *content,
         for (size_t i = 0; !rc && i < n; i++) {
             bool is_gone;
 
-            rc = take_away(c, set, content, &digests[i], &is_gone, why);
+            rc = take_away(c, set, content, &digests[i], true, &is_gone, why);
             if (!rc && is_gone)
                 digests[n_gone++] = digests[i];
         }
@@ -576,8 +577,8 @@ sweep_file(const struct digest *digest, void *user, struct problem *why)
 {
     struct sweep *s = user;
     bool is_gone = false;
-    enum status rc =
-        take_away(s->contents, s->set, s->content, digest, &is_gone, why);
+    enum status rc = take_away(s->contents, s->set, s->content, digest, false,
+                               &is_gone, why);
 
     s->n++;
     s->n_gone += is_gone;
@@ -627,7 +628,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     rc = db_unlink(path, why);
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!rc && fd >= 0)
-        rc = file_clear(fd, CONTENT_FOLDER, &n_files, why);
+        rc = vault_clear(fd, CONTENT_FOLDER, &n_files, why);
     file_close(&fd);
     contents_unshut(c);
     if (rc == STATUS_AGAIN)
@@ -828,7 +829,7 @@ delete_pinned(struct contents *c, struct content_pin *pin, struct problem *why)
         return rc;
     }
     while (!rc && release_file(pin, &digest)) {
-        rc = take_away(c, set, content, &digest, &is_gone, why);
+        rc = take_away(c, set, content, &digest, false, &is_gone, why);
         set->progress->content.is_loose |= is_gone; /* with a row, perhaps */
     }
     if (rc) {

@@ -8,17 +8,6 @@
 #include "broker/store/store.h"
 
 enum status
-new_data_mark(int dir_fd, struct problem *why)
-{
-    struct file_new file;
-    enum status rc = file_begin(&file, dir_fd, STORE_RESTORING, why);
-
-    if (!rc)
-        rc = file_finish(&file, why);
-    return rc ? rc : file_sync_dir(dir_fd, why);
-}
-
-enum status
 new_data_begin(struct new_data *data, const char *path, struct problem *why)
 {
     const struct dirent *entry;
@@ -45,7 +34,7 @@ new_data_begin(struct new_data *data, const char *path, struct problem *why)
     /* Its mode decides those of the files in it (sets/data_directory.h). */
     if (fchmod(data->fd, S_IRWXU))
         return problem_errno(why, "cannot set the mode of", path);
-    return new_data_mark(data->fd, why);
+    return file_store(data->fd, STORE_RESTORING, "", why);
 }
 
 enum status

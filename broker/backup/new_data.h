@@ -20,9 +20,6 @@ struct new_data {
 MUST_CHECK enum status new_data_begin(struct new_data *data, const char *path,
                                       struct problem *why);
 
-/* Writes the file STORE_RESTORING, durably. */
-MUST_CHECK enum status new_data_mark(int dir_fd, struct problem *why);
-
 /* Brings all to the disk, and lets brokers in. */
 MUST_CHECK enum status new_data_end(struct new_data *data, struct problem *why);
 

@@ -160,6 +160,8 @@ enum metric_kind {
         "Attempts to store, fetch or delete a file of the archive that failed") \
     ROW(BUCKET_LOST, COUNTER, NONE, "tidings_bucket_lost_total", \
         "Answers of the bucket that it has lost a file, or has other bytes") \
+    ROW(BUCKET_SWEPT, COUNTER, NONE, "tidings_bucket_swept_total", \
+        "Objects of content deleted in the bucket, since no set had them") \
     ROW(BUCKET_COPIES, GAUGE, NONE, "tidings_bucket_copies_bytes", \
         "Size of the files on the disk that are in the bucket, too") \
     ROW(FOLDS_FAILED, COUNTER, NONE, "tidings_folds_failed_total", \

@@ -10,19 +10,16 @@
 #include "base/token_file.h"
 #include "broker/bucket/sigv4.h"
 #include "broker/calls/blocking_call.h"
+#include "proto/datetime.h"
 #include "proto/http/websub.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 
 /* As Amazon has it. */
-#define OBJECT_MAX ((uint64_t)5 << 40)
-#define PARTS_MAX  10000
-
-/* More bytes go up in parts of so many, or more. */
-#define PART_BYTES ((uint64_t)64 << 20)
+#define PARTS_MAX 10000
 
 /* Of an ID of an upload, and of the list of so many parts. */
-#define TEXT_MAX 2000
+#define ID_MAX   ((size_t)2000)
 #define LIST_MAX ((size_t)2 << 20)
 
 /* Without a byte for so long a request ends, which is made so often. */
@@ -31,7 +28,6 @@
 
 /* In all a request may take a minute, and a second for each so many bytes. */
 #define LEAST_US  ((int64_t)60000000)
-#define JOIN_US   ((int64_t)300000000) /* in which a server joins parts */
 #define SLOW_RATE ((uint64_t)16384)
 
 #define ANSWER_MAX      ((size_t)64 << 10)
@@ -60,8 +56,10 @@ struct bucket {
     struct buf answer;       /* its body, but for that of an object */
 };
 
+/* Of enum call_method. */
+static const char methods[][8] = {"GET", "HEAD", "POST", "DELETE", "PUT"};
+
 struct wish {
-    const char *method;
     enum call_method call;
     const char *key;
     const char *query;           /* as of sigv4.h; NULL: none */
@@ -214,7 +212,7 @@ judge(const struct bucket *b, const struct wish *w, struct problem *why)
              strstr(words, "RequestTimeout"))
         rc = STATUS_UNREACHABLE;
     return problem(why, rc, "%s %s of the bucket %s: the answer is %u %s",
-                   w->method, w->key, b->name, http, words);
+                   methods[w->call], w->key, b->name, http, words);
 }
 
 /* Requests */
@@ -231,7 +229,7 @@ write_request(struct bucket *b, const struct wish *w,
     struct sigv4_request request = {.secret = by->text[SECRET],
                                     .time = time,
                                     .region = b->region,
-                                    .method = w->method,
+                                    .method = methods[w->call],
                                     .query = w->query ? w->query : "",
                                     .names = names,
                                     .payload =
@@ -293,7 +291,7 @@ attempt(struct bucket *b, const struct wish *w, struct problem *why)
         .method = w->call,
         .headers = headers,
         .timeout_us = LEAST_US + (int64_t)(w->size / SLOW_RATE * 1000000),
-        .stall_us = w->body.size > 0          ? JOIN_US
+        .stall_us = w->body.size > 0          ? LEAST_US
                     : b->options.stall_us > 0 ? b->options.stall_us
                                               : STALL_US,
         .max_answer = ANSWER_MAX,
@@ -394,12 +392,10 @@ static enum status
 send_parts(struct bucket *b, struct wish part, const char *upload,
            struct buf *list, struct problem *why)
 {
-    uint64_t end = part.size, most = end / PARTS_MAX + 1;
-    char query[TEXT_MAX], digits[BUCKET_KEY_SIZE];
+    uint64_t end = part.size, most = end / PARTS_MAX + b->options.part_bytes;
+    char query[ID_MAX + 50], digits[BUCKET_KEY_SIZE];
     enum status rc = STATUS_OK;
 
-    if (most < b->options.part_bytes)
-        most = b->options.part_bytes;
     part.is_new = false;
     part.query = query;
     part.payload = digits;
@@ -424,36 +420,29 @@ send_parts(struct bucket *b, struct wish part, const char *upload,
 static enum status
 put_in_parts(struct bucket *b, const struct wish *put, struct problem *why)
 {
-    struct wish step = {.method = "POST",
-                        .call = CALL_POST,
+    struct wish step = {.call = CALL_POST,
                         .key = put->key,
                         .size = put->size, /* the more, the longer it takes */
                         .query = "uploads=",
                         .expected = "</UploadId>"};
-    char digits[BUCKET_KEY_SIZE], memory[TEXT_MAX - 20];
+    char digits[BUCKET_KEY_SIZE], memory[ID_MAX] = "";
+    const struct wish drop = {
+        .call = CALL_DELETE, .key = put->key, .query = memory};
     struct digest digest;
     struct buf upload, list;
     struct slice id;
-    enum status rc = bucket_digest(put->fd, 0, put->size, digits, why);
+    enum status rc = perform(b, &step, why);
 
-    if (!rc && strcmp(digits, put->key) != 0)
-        rc = problem(why, STATUS_IO, "the file has other bytes than %s",
-                     put->key);
-    if (!rc)
-        rc = perform(b, &step, why);
     if (rc)
         return rc;
-    buf_init_fixed(&upload, memory, sizeof(memory));
+    buf_init_fixed(&upload, memory, sizeof(memory) - 1);
     buf_init(&list, LIST_MAX);
     id = buf_slice(&b->answer);
     slice_skip_past(&id, "<UploadId>");
     BUF_ADD(&upload, "uploadId=");
-    add_escaped(&upload, slice_take(&id, '<'));
-    buf_add(&upload, "", 1);
+    add_escaped(&upload, slice_take(&id, '<')); /* too long: no such one */
     step.query = memory;
-    rc = upload.failed
-             ? problem(why, STATUS_REFUSED, "an upload's ID is too long")
-             : send_parts(b, *put, memory, &list, why);
+    rc = send_parts(b, *put, memory, &list, why);
     if (!rc) {
         digest_sha256(&digest, buf_slice(&list));
         *hex_write(digits, digest.bytes, DIGEST_SIZE) = '\0';
@@ -463,13 +452,8 @@ put_in_parts(struct bucket *b, const struct wish *put, struct problem *why)
         step.expected = "<CompleteMultipartUploadResult";
         rc = perform(b, &step, why);
     }
-    if (rc && !upload.failed)
-        (void)perform(b,
-                      &(struct wish){.method = "DELETE",
-                                     .call = CALL_DELETE,
-                                     .key = put->key,
-                                     .query = memory},
-                      &(struct problem){""});
+    if (rc)
+        (void)perform(b, &drop, &(struct problem){""});
     buf_fini(&list);
     return rc;
 }
@@ -477,9 +461,22 @@ put_in_parts(struct bucket *b, const struct wish *put, struct problem *why)
 /* Objects */
 
 enum status
-bucket_find(struct bucket *b, const char *key, struct problem *why)
+bucket_find(struct bucket *b, const char *key, int64_t *at_us,
+            struct problem *why)
 {
-    const struct wish wish = {.method = "HEAD", .call = CALL_HEAD, .key = key};
+    const struct wish wish = {.call = CALL_HEAD, .key = key};
+    enum status rc = perform(b, &wish, why);
+    int64_t at = rc ? 0 : httpdate_read(b->call->last_modified);
+
+    if (at_us)
+        *at_us = at == DATETIME_NONE ? INT64_MAX : at * 1000000;
+    return rc;
+}
+
+enum status
+bucket_mark(struct bucket *b, const char *name, struct problem *why)
+{
+    const struct wish wish = {.call = CALL_PUT, .key = name};
 
     return perform(b, &wish, why);
 }
@@ -488,37 +485,42 @@ enum status
 bucket_put(struct bucket *b, const char *key, int fd, uint64_t size,
            struct problem *why)
 {
-    const struct wish put = {.method = "PUT",
-                             .call = CALL_PUT,
+    const struct wish put = {.call = CALL_PUT,
                              .key = key,
-                             .payload = key,
-                             .is_new = true,
+                             .payload = key + strlen(key) + 1 - BUCKET_KEY_SIZE,
+                             .is_new = !strchr(key, '/'),
                              .fd = fd,
                              .size = size};
+    char going[100];
     enum status rc;
 
-    if (size > OBJECT_MAX)
-        return problem(why, STATUS_TOO_LARGE, "it has more than 5 TB");
     if (size <= b->options.part_bytes)
         rc = perform(b, &put, why);
-    else if ((rc = bucket_find(b, key, why)) == STATUS_NOT_FOUND)
+    else if (!put.is_new ||
+             (rc = bucket_find(b, key, NULL, why)) == STATUS_NOT_FOUND)
         rc = put_in_parts(b, &put, why);
     /* Not found: an upload that was joined, and whose answer got lost. */
-    return rc && rc != STATUS_CONFLICT && rc != STATUS_NOT_FOUND
-               ? rc
-               : bucket_find(b, key, why);
+    if (rc == STATUS_CONFLICT || rc == STATUS_NOT_FOUND)
+        rc = STATUS_OK;
+    snprintf(going, sizeof(going), "%s" BUCKET_GOING, key);
+    if (!rc && !put.is_new &&
+        bucket_find(b, going, NULL, why) != STATUS_NOT_FOUND)
+        return problem(why, STATUS_UNREACHABLE,
+                       "%s may just be being deleted, since no set had it",
+                       key);
+    return rc ? rc : bucket_find(b, key, NULL, why);
 }
 
 enum status
 bucket_get(struct bucket *b, const char *key, int fd, uint64_t size,
            struct problem *why)
 {
-    struct wish get = {
-        .method = "GET", .call = CALL_GET, .key = key, .fd = fd, .size = size};
+    struct wish get = {.call = CALL_GET, .key = key, .fd = fd, .size = size};
     char hash[DIGEST_TEXT_SIZE + 1];
     enum status rc;
 
-    snprintf(hash, sizeof(hash), "sha-256:%s", key);
+    snprintf(hash, sizeof(hash), "sha-256:%s",
+             key + strlen(key) + 1 - BUCKET_KEY_SIZE);
     get.digest = digest_check_new(slice_of(hash), size, false);
     rc = perform(b, &get, why);
     if (!rc && (b->call->is_cut || digest_check_end(get.digest, why)))
@@ -533,9 +535,9 @@ bucket_get(struct bucket *b, const char *key, int fd, uint64_t size,
 enum status
 bucket_delete(struct bucket *b, const char *key, struct problem *why)
 {
-    const struct wish wish = {
-        .method = "DELETE", .call = CALL_DELETE, .key = key};
-    enum status rc = perform(b, &wish, why);
+    const struct wish wish = {.call = CALL_DELETE, .key = key};
+    enum status rc =
+        strchr(key, '/') ? attempt(b, &wish, why) : perform(b, &wish, why);
 
     return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
 }
@@ -554,8 +556,6 @@ bucket_open(struct bucket **opened, const struct bucket_options *options,
 
     *opened = b;
     b->options = *options;
-    if (b->options.part_bytes == 0)
-        b->options.part_bytes = PART_BYTES;
     buf_init(&b->answer, ANSWER_MAX);
     if (!rc)
         rc = read_credentials(options->credentials, &by, why);

@@ -33,13 +33,19 @@
 /* 64 digits and a NUL. */
 #define BUCKET_KEY_SIZE 65
 
+/* In front of the key of content: vault.h. */
+#define BUCKET_CONTENT "content/"
+
+/* Behind it, while it is being deleted. */
+#define BUCKET_GOING ".going"
+
 struct bucket;
 
 struct bucket_options {
     const char *address;
     const char *credentials; /* a file; "": the environment; lent */
     int64_t stall_us;        /* a silent request ends then; 0: 10 seconds */
-    uint64_t part_bytes;     /* more go up in parts; 0: 64 MB */
+    uint64_t part_bytes;     /* more go up in parts of so many */
 
     /* Asked each second: true ends a request. NULL: never. */
     bool (*is_stopped)(void *user);
@@ -58,8 +64,8 @@ MUST_CHECK enum status bucket_digest(int fd, uint64_t at, uint64_t size,
                                      struct problem *why);
 
 /* Places the `size` bytes of a file under their digest, which the server checks
- * (they are signed), and asks whether they are there. STATUS_TOO_LARGE: more
- * than 5 TB. */
+ * (they are signed), and asks whether they are there. Content is placed anew if
+ * it is there. STATUS_UNREACHABLE: also while it is being deleted. */
 MUST_CHECK enum status bucket_put(struct bucket *bucket, const char *key,
                                   int fd, uint64_t size, struct problem *why);
 
@@ -67,10 +73,16 @@ MUST_CHECK enum status bucket_put(struct bucket *bucket, const char *key,
 MUST_CHECK enum status bucket_get(struct bucket *bucket, const char *key,
                                   int fd, uint64_t size, struct problem *why);
 
-/* Asks whether it is there: STATUS_OK, STATUS_NOT_FOUND. */
+/* Asks whether it is there, and since when (NULL: never mind), by the clock of
+ * the bucket: STATUS_OK, STATUS_NOT_FOUND. */
 MUST_CHECK enum status bucket_find(struct bucket *bucket, const char *key,
+                                   int64_t *at_us, struct problem *why);
+
+/* Writes an empty object. */
+MUST_CHECK enum status bucket_mark(struct bucket *bucket, const char *name,
                                    struct problem *why);
 
-/* STATUS_OK also if there is none. */
+/* STATUS_OK also if there is none. A deletion of content is not repeated:
+ * a repetition could hit what another broker has placed meanwhile. */
 MUST_CHECK enum status bucket_delete(struct bucket *bucket, const char *key,
                                      struct problem *why);

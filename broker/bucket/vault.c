@@ -27,6 +27,15 @@
 /* A reader waits less for a silent bucket than who stores does. */
 #define READ_STALL_US ((int64_t)3000000)
 
+/* More go up in parts. */
+#define PART_BYTES ((uint64_t)64 << 20)
+
+/* Characters of the name of a stub of content. */
+#define CONTENT_STUB_SIZE (BUCKET_KEY_SIZE - 1 + strlen(VAULT_STUB))
+
+/* Content that no set has stays so long in the bucket. */
+#define LOOSE_US ((int64_t)86400 * 1000000)
+
 /* A file that has been written for longer was begun by a process that died. */
 #define WRITING_US ((int64_t)3600000000)
 
@@ -44,8 +53,17 @@ struct vault {
     _Atomic(uint64_t) copies; /* bytes of them, at its last look, and of those
                                  fetched since. Relaxed: a figure */
     bool has_failed;          /* its last look */
-    atomic_bool is_stopping;  /* relaxed: a late look costs a second */
-    atomic_uint n_readers;    /* relaxed: a count */
+
+    /* Sweeping, of a broker that keeps content; the thread's. */
+    struct streams *streams;
+    struct lease lease;
+    int loose_fd;     /* DATA/loose; other threads, too */
+    uint64_t end;     /* the last record here at the round before */
+    int64_t since_us; /* from then on all brokers had it, each time */
+    bool has_all;     /* the walk has met all stubs */
+
+    atomic_bool is_stopping; /* relaxed: a late look costs a second */
+    atomic_uint n_readers;   /* relaxed: a count */
     struct channel reads, puts;
 };
 
@@ -56,6 +74,18 @@ bool
 vault_keeps_content(void)
 {
     return the && the->options.keeps_content;
+}
+
+void
+vault_loosen(const char *stub)
+{
+    int fd;
+
+    if (!vault_keeps_content())
+        return;
+    fd = openat(the->loose_fd, stub, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    metrics_add(METRIC_BUCKET_FAILED, fd < 0 || futimens(fd, NULL));
+    file_close(&fd);
 }
 
 static bool
@@ -77,9 +107,16 @@ note_copy(uint64_t size)
 /* Stubs */
 
 struct stub {
-    char key[BUCKET_KEY_SIZE];
+    char key[sizeof(BUCKET_CONTENT) + BUCKET_KEY_SIZE];
     uint64_t size;
 };
+
+/* A file of content has its digest as its name. */
+static bool
+is_content(const char *name)
+{
+    return strlen(name) == BUCKET_KEY_SIZE - 1;
+}
 
 static bool
 read_stub(int dir_fd, const char *name, struct stub *stub)
@@ -93,7 +130,7 @@ read_stub(int dir_fd, const char *name, struct stub *stub)
     is_read = fd >= 0 && read(fd, text, sizeof(text) - 1) > BUCKET_KEY_SIZE;
     file_close(&fd);
     return is_read &&
-           sscanf(text, "%64[0-9a-f] %" SCNu64, stub->key, &stub->size) == 2;
+           sscanf(text, "%72[a-z0-9/] %" SCNu64, stub->key, &stub->size) == 2;
 }
 
 static enum status
@@ -101,18 +138,10 @@ write_stub(int dir_fd, const char *name, const struct stub *stub,
            struct problem *why)
 {
     char path[300], text[100];
-    struct file_new file;
-    enum status rc;
 
     snprintf(path, sizeof(path), "%.255s" VAULT_STUB, name);
-    snprintf(text, sizeof(text), "%s %" PRIu64 "\n", stub->key, stub->size);
-    rc = file_begin(&file, dir_fd, path, why);
-    if (!rc)
-        rc = file_append(&file, slice_of(text), why);
-    if (!rc)
-        rc = file_finish(&file, why);
-    file_abandon(&file); /* if it was begun, and did not end */
-    return rc ? rc : file_sync_dir(dir_fd, why);
+    snprintf(text, sizeof(text), "%s %" PRIu64, stub->key, stub->size);
+    return file_store(dir_fd, path, text, why);
 }
 
 /* Gives the stub the time of its file, or back: documents have tags of it. */
@@ -157,7 +186,7 @@ ask(enum request request, int dir_fd, const char *name, const struct stub *stub,
     if (clock_steady_us() < c->again_us)
         rc = problem(why, STATUS_BUSY, "the bucket does not answer");
     else if (request == FIND)
-        rc = bucket_find(c->bucket, stub->key, why);
+        rc = bucket_find(c->bucket, stub->key, NULL, why);
     else if (request == DELETE)
         rc = bucket_delete(c->bucket, stub->key, why);
     else if (request == PUT)
@@ -237,13 +266,6 @@ vault_find(int dir_fd, const char *name, struct problem *why)
               : STATUS_OK;
 }
 
-/* A file of content has its digest as its name. */
-static bool
-is_content(const char *name)
-{
-    return strlen(name) == BUCKET_KEY_SIZE - 1;
-}
-
 enum status
 vault_delete(int dir_fd, const char *name, struct problem *why)
 {
@@ -258,6 +280,8 @@ vault_delete(int dir_fd, const char *name, struct problem *why)
         rc = ask(DELETE, dir_fd, name, &stub, -1, why);
     if (!rc && unlinkat(dir_fd, path, 0))
         rc = problem_errno(why, "cannot remove", path);
+    else if (is_content(name))
+        vault_loosen(path);
     return rc ? problem_prefix(why, STATUS_IO, "%s: ", name) : STATUS_OK;
 }
 
@@ -295,7 +319,7 @@ vault_store(int dir_fd, const char *name, uint64_t size, bool is_there,
 
     if (vault_size(dir_fd, name) > 0)
         return STATUS_OK;
-    snprintf(stub.key, sizeof(stub.key), "%s", name);
+    snprintf(stub.key, sizeof(stub.key), BUCKET_CONTENT "%s", name);
     if (!is_there) {
         fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
         rc = fd < 0 ? problem_errno(why, "cannot open", name)
@@ -329,7 +353,9 @@ store(struct vault *v, char *path, struct problem *why)
         rc = problem_errno(why, "cannot open", path);
     stub.size = (uint64_t)size;
     if (!rc)
-        rc = bucket_digest(fd, 0, stub.size, stub.key, why);
+        rc = bucket_digest(
+            fd, 0, stub.size,
+            stpcpy(stub.key, is_content(name) ? BUCKET_CONTENT : ""), why);
     if (!rc)
         rc = bucket_put(v->own, stub.key, fd, stub.size, why);
     if (!rc)
@@ -341,7 +367,7 @@ store(struct vault *v, char *path, struct problem *why)
     file_close(&fd);
     file_close(&dir_fd);
     metrics_add(METRIC_BUCKET_STORED, !rc);
-    return rc == STATUS_TOO_LARGE ? STATUS_OK : rc;
+    return rc;
 }
 
 static int
@@ -367,6 +393,17 @@ is_archived(FTS *tree, FTSENT *at)
              vault_size(AT_FDCWD, at->fts_path) > 0));
 }
 
+/* Drops what is known to be loose if there is a stub of it. */
+static void
+note_content(struct vault *v, const FTSENT *at)
+{
+    v->has_all &= at->fts_errno == 0 || at->fts_errno == ENOENT;
+    if (at->fts_namelen == CONTENT_STUB_SIZE &&
+        !unlinkat(v->loose_fd, at->fts_name, 0) &&
+        faccessat(AT_FDCWD, at->fts_path, F_OK, 0)) /* it has gone meanwhile */
+        vault_loosen(at->fts_name);
+}
+
 /* Drops a copy, which the bucket has still, or gets again. */
 static enum status
 drop(struct vault *v, char *path, struct problem *why)
@@ -375,7 +412,7 @@ drop(struct vault *v, char *path, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (read_stub(AT_FDCWD, path, &stub))
-        rc = bucket_find(v->own, stub.key, why);
+        rc = bucket_find(v->own, stub.key, NULL, why);
     if (rc == STATUS_NOT_FOUND)
         rc = store(v, path, why);
     return !rc && unlink(path) && errno != ENOENT
@@ -398,6 +435,7 @@ look_at_files(struct vault *v, struct problem *why)
     FTS *tree;
 
     snprintf(sets, sizeof(sets), "%s/sets", v->options.data);
+    v->has_all = v->streams;
     tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     while (tree && !rc && (at = fts_read(tree))) {
         uint64_t size = (uint64_t)at->fts_statp->st_size;
@@ -407,6 +445,7 @@ look_at_files(struct vault *v, struct problem *why)
         if (at->fts_info == FTS_F &&
             slice_ends(slice_of(at->fts_name), ".new") && age_us > WRITING_US)
             unlink(at->fts_path);
+        note_content(v, at);
         if (!is_archived(tree, at))
             continue;
         if (v->options.keeps_lists && vault_size(AT_FDCWD, at->fts_path) == 0 &&
@@ -429,6 +468,70 @@ look_at_files(struct vault *v, struct problem *why)
     return rc;
 }
 
+/* Deletes the object of content that has been loose for long: vault.h. */
+static enum status
+sweep_object(struct vault *v, const char *name, struct problem *why)
+{
+    int64_t at_us = 0, old_us = clock_now_us() - LOOSE_US;
+    char key[sizeof(BUCKET_CONTENT) + BUCKET_KEY_SIZE], going[100];
+    struct stat st;
+    enum status rc;
+
+    if (fstatat(v->loose_fd, name, &st, 0) ||
+        strlen(name) != CONTENT_STUB_SIZE ||
+        st.st_mtime * INT64_C(1000000) > old_us)
+        return STATUS_OK;
+    snprintf(key, sizeof(key), BUCKET_CONTENT "%.64s", name);
+    snprintf(going, sizeof(going), "%s" BUCKET_GOING, key);
+    rc = bucket_find(v->own, key, &at_us, why);
+    if (!rc && (at_us >= old_us || /* stored anew; or another broker does it */
+                v->streams->ops->hold(v->streams, &v->lease, why)))
+        return STATUS_OK;
+    if (!rc)
+        rc = bucket_mark(v->own, going, why);
+    if (!rc)
+        rc = bucket_find(v->own, key, &at_us, why);
+    if (!rc && at_us < old_us) {
+        rc = bucket_delete(v->own, key, why);
+        metrics_add(METRIC_BUCKET_SWEPT, !rc);
+        if (!rc)
+            DIAG(DIAG_INFO, "bucket", "content that no set has is deleted",
+                 diag_text("key", key));
+    }
+    if (!rc || rc == STATUS_NOT_FOUND)
+        rc = bucket_delete(v->own, going, why);
+    if (!rc && at_us < old_us)
+        unlinkat(v->loose_fd, name, 0); /* else again, and in vain */
+    return rc;
+}
+
+/* Sweeps when for some rounds all brokers had what this one had a round before,
+ * and had the time to fold it. */
+static enum status
+sweep_content(struct vault *v, int64_t round_us, struct problem *why)
+{
+    uint64_t n, n_before, least = 0;
+    const struct dirent *entry;
+    DIR *dir = NULL;
+    enum status rc = STATUS_OK;
+
+    if (!v->has_all || !faccessat(v->loose_fd, VAULT_LOST, F_OK, 0))
+        return STATUS_OK;
+    if (v->streams->ops->brokers(v->streams, &n, &n_before, &least, why) ||
+        v->end == 0 || least < v->end)
+        v->since_us = clock_steady_us();
+    v->end = v->options.seat->place(v->options.seat->user);
+    if (clock_steady_us() - v->since_us >= 6 * round_us) /* an hour */
+        dir = file_open_dir(v->loose_fd, ".", 0);
+    if (dir) /* noticed now if it is forbidden */
+        rc = bucket_delete(v->own, BUCKET_CONTENT "-", why);
+    while (!rc && (entry = file_next(dir)))
+        rc = sweep_object(v, entry->d_name, why);
+    if (dir)
+        closedir(dir);
+    return rc;
+}
+
 static void
 run(struct thread *thread)
 {
@@ -442,6 +545,8 @@ run(struct thread *thread)
         struct problem why = {""};
         enum status rc = look_at_files(v, &why);
 
+        if (!rc)
+            rc = sweep_content(v, round_us, &why);
         if (rc && rc != STATUS_STOPPED && !v->has_failed)
             DIAG(DIAG_WARNING, "bucket",
                  "files of the archive stay on the disk until the bucket takes "
@@ -470,8 +575,10 @@ vault_open(const struct vault_options *options, struct problem *why)
     struct vault *v = memory_new(1, sizeof(*v));
     struct bucket_options bucket = {.address = options->address,
                                     .credentials = options->credentials,
+                                    .part_bytes = PART_BYTES,
                                     .is_stopped = is_stopping,
                                     .user = v};
+    char loose[PATH_MAX];
     enum status rc;
 
     v->options = *options;
@@ -484,6 +591,13 @@ vault_open(const struct vault_options *options, struct problem *why)
     bucket.stall_us = READ_STALL_US;
     if (!rc)
         rc = bucket_open(&v->reads.bucket, &bucket, why);
+    if (!rc && options->keeps_content) {
+        snprintf(loose, sizeof(loose), "%s/loose", options->data);
+        rc = file_make_dirs(loose, why);
+        v->loose_fd = open(loose, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        v->streams = options->seat->open_streams(options->seat->user);
+        v->lease.name = "sweep";
+    }
     if (!rc && options->data)
         rc = thread_start(&v->thread, "bucket", run, v, why);
     if (rc)
@@ -507,6 +621,10 @@ vault_close(void)
         return;
     vault_stop();
     thread_stop(&v->thread);
+    if (v->streams) {
+        v->streams->ops->close(v->streams);
+        file_close(&v->loose_fd);
+    }
     bucket_close(v->own);
     bucket_close(v->puts.bucket);
     bucket_close(v->reads.bucket);

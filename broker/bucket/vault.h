@@ -27,13 +27,33 @@
  *     sets/NAME/content/ab/HEX          a copy
  *     sets/NAME/content/ab/HEX.bucket   its stub
  *
- * No broker deletes the object of content: another broker, however far behind,
- * may still need it, also one of another set, and a post may rest on it that
- * is on its way to the journal. So whoever has a stub finds the bytes.
+ * Another broker, or another set, may need the object. So it stays when a stub
+ * goes, and is swept a day later:
+ *
+ *     DATA/loose/HEX.bucket a set here had no row for it any more, since the
+ *                           time of this file; or was removed
+ *     content/HEX.going     in the bucket: it is just being deleted
+ *
+ * The thread drops that file when a set here has a stub: it looks at all
+ * of them first. A day after the last loss the broker that has the lease
+ * "sweep" deletes the object, if all brokers have all records that it had a
+ * round before. All brokers fold the same records to the same rows, so no other
+ * one has needed the object for as long as they need to fold them. A broker
+ * that has lost rows (DATA/loose/lost) does not know what the others need, and
+ * deletes nothing. Nor does a stub without a row, after a crash: its object
+ * stays.
+ *
+ * A post stores its bytes also if they are there, which renews their time. It
+ * is refused if it meets a deletion: the owner writes HEX.going, asks for the
+ * time of HEX, and only then deletes; the post stores HEX, and then asks for
+ * HEX.going. One of both sees the other. A post that brings no bytes has a
+ * stub, and so its broker a row. A deletion is not repeated, since the bytes of
+ * a later post may be there. HEX.going goes last, and a new owner goes on with
+ * what another one has begun: it has the same files in DATA/loose.
  */
 #pragma once
 
-#include "proto/problem.h"
+#include "broker/cluster/streams.h"
 
 struct vault_options {
     const char *data;                  /* the data directory; NULL: no thread */
@@ -41,6 +61,7 @@ struct vault_options {
     uint64_t cache_bytes;
     bool keeps_lists, keeps_content;
     int64_t local_us; /* the file of a list stays on the disk for so long */
+    const struct cluster_seat *seat; /* keeps_content: whose it is */
 };
 
 /* The end of a stub's name. */
@@ -51,6 +72,11 @@ struct vault_options {
 MUST_CHECK enum status vault_open(const struct vault_options *options,
                                   struct problem *why);
 void vault_close(void);
+
+/* A set has no content with a stub of that name any more; or (VAULT_LOST) some
+ * set has lost its rows, and does not know what others need. Any thread. */
+#define VAULT_LOST "lost"
+void vault_loosen(const char *stub);
 
 /* True if content goes into the bucket. Any thread. */
 bool vault_keeps_content(void);
@@ -79,12 +105,12 @@ MUST_CHECK enum status vault_clear(int dir_fd, const char *name,
 
 /* Stores a file of content under its name, which is its digest, and writes the
  * stub. Writes the stub alone if another broker has stored the file (is_there).
- * Does nothing if there is a stub. STATUS_TOO_LARGE: more than 5 TB. May block
- * for as long as the bucket takes. */
+ * Does nothing if there is a stub. May block for as long as the bucket takes.
+ */
 MUST_CHECK enum status vault_store(int dir_fd, const char *name, uint64_t size,
                                    bool is_there, struct problem *why);
 
-/* Deletes a stub, if there is one, and its object before, but not that of
- * content. */
+/* Deletes a stub, if there is one, and its object before; that of content is
+ * loose. */
 MUST_CHECK enum status vault_delete(int dir_fd, const char *name,
                                     struct problem *why);

@@ -33,15 +33,17 @@ static void
 on_done(struct call *call)
 {
     struct blocking *b = list_entry(call, struct blocking, call);
+    struct slice *kept =
+        call->method == CALL_HEAD ? &call->last_modified : &call->etag;
     size_t size;
 
     pthread_mutex_lock(&b->mutex);
     buf_clear(&b->piece);
     buf_add_slice(b->answer ? b->answer : &b->piece, call->answer);
     size = b->piece.size;
-    buf_add_slice(&b->piece, call->etag);
+    buf_add_slice(&b->piece, *kept);
     call->answer = (struct slice){b->piece.data, size};
-    call->etag = slice_from(buf_slice(&b->piece), size);
+    *kept = slice_from(buf_slice(&b->piece), size);
     b->is_over = true;
     pthread_cond_signal(&b->changed);
     pthread_mutex_unlock(&b->mutex);

@@ -36,7 +36,8 @@ MUST_CHECK enum status blocking_open(struct blocking **blocking,
 void blocking_close(struct blocking *blocking); /* NULL allowed */
 
 /* Makes a call like `wish`, and returns it, lent until the next one: its
- * failure, the sentence, the status, the ETag and is_cut. The body of the
+ * failure, the sentence, the status, the ETag (of CALL_HEAD:
+ * last_modified) and is_cut. The body of the
  * answer is appended to `answer`, up to its maximum. */
 const struct call *blocking_run(struct blocking *blocking,
                                 const struct call *wish, struct buf *answer);

@@ -126,6 +126,7 @@ static const struct {
     {"sets", PLACE_SETS},
     {"uploads", PLACE_STAGED},
     {"arriving", PLACE_ARRIVING},
+    {"loose", PLACE_NONE},
     {SEGMENTS_FOLDER, PLACE_SEGMENTS},
 };
 

@@ -67,13 +67,13 @@ asks_in_us(const struct owned_part *p, enum status rc)
 static int64_t
 count_room(struct ownership *o)
 {
-    uint64_t n_brokers = o->n_brokers, n_before = o->n_before, n = 0;
+    uint64_t n_brokers = o->n_brokers, n_before = o->n_before, n = 0, least;
     int64_t n_held = 0;
     struct problem why;
 
     if (o->options.is_divided)
         (void)o->of_keeper->ops->brokers(o->of_keeper, &n_brokers, &n_before,
-                                         &why);
+                                         &least, &why);
     for (struct owned_part *p = o->parts; p; p = p->next) {
         if (n_brokers != o->n_brokers || n_before != o->n_before)
             p->is_surplus = false;

@@ -101,9 +101,12 @@ struct streams_ops {
                          unsigned *kept, struct problem *why);
 
     /* Sets *n to how many brokers live that may have leases, at least 1, and
-     * *n_before to how many of them have a name before this one's. */
+     * *n_before to how many of them have a name before this one's; *least to
+     * the least number of the last record of all brokers that were up in a
+     * week. */
     enum status (*brokers)(struct streams *streams, uint64_t *n,
-                           uint64_t *n_before, struct problem *why);
+                           uint64_t *n_before, uint64_t *least,
+                           struct problem *why);
 
     /* Ends the lease at once, so that others need not wait. */
     void (*leave)(struct streams *streams, struct lease *lease);

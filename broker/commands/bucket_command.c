@@ -23,34 +23,26 @@ static const struct option rows[] = {
      "AWS_SESSION_TOKEN"},
 };
 
-/* Makes a file of `size` bytes, of which the first are random, and its key. */
+/* Stores `size` bytes, of which the first are random. */
 static enum status
-write_probe(FILE *file, size_t size, char key[BUCKET_KEY_SIZE],
-            struct problem *why)
+try_object(struct bucket *bucket, FILE *file, size_t size, struct problem *why)
 {
-    char bytes[64];
+    char key[BUCKET_KEY_SIZE], bytes[64];
+    enum status rc;
 
     if (!file || !random_hex(bytes, sizeof(bytes)) ||
         lseek(fileno(file), 0, SEEK_SET) ||
         file_write(fileno(file), (struct slice){bytes, sizeof(bytes)}) ||
         ftruncate(fileno(file), (off_t)size))
         return problem_errno(why, "cannot write", "a file to send");
-    return bucket_digest(fileno(file), 0, size, key, why);
-}
-
-static enum status
-try_object(struct bucket *bucket, FILE *file, size_t size, struct problem *why)
-{
-    char key[BUCKET_KEY_SIZE];
-    enum status rc = write_probe(file, size, key, why);
-
+    rc = bucket_digest(fileno(file), 0, size, key, why);
     if (!rc)
         rc = bucket_put(bucket, key, fileno(file), size, why);
     if (!rc)
         rc = bucket_get(bucket, key, fileno(file), size, why);
     if (!rc)
         rc = bucket_delete(bucket, key, why);
-    if (!rc && bucket_find(bucket, key, why) != STATUS_NOT_FOUND)
+    if (!rc && bucket_find(bucket, key, NULL, why) != STATUS_NOT_FOUND)
         rc = problem(why, STATUS_DIFFERENT,
                      "the bucket has an object that was deleted: %s", key);
     return rc;

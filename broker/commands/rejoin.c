@@ -218,7 +218,7 @@ rejoin(struct rejoin *r, struct problem *why)
         warn(reason.text);
         return STATUS_OK;
     }
-    rc = new_data_mark(r->fd, why);
+    rc = file_store(r->fd, STORE_RESTORING, "", why);
     return rc ? rc : replace(r, why);
 }
 

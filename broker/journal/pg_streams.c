@@ -44,9 +44,10 @@
 /* Those whose processes go on, and have sessions: a broker that was killed has
  * none. The clock is the one that wrote `at`; after a failover it may be wrong
  * for a second, and the shares with it. */
-#define BROKERS                                                             \
-    "SELECT greatest(count(*), 1), count(*) FILTER (WHERE name < $1::text)" \
-    " FROM tidings_brokers b WHERE NOT is_reader"                           \
+#define BROKERS                                                               \
+    "SELECT greatest(count(*), 1), count(*) FILTER (WHERE name < $1::text),"  \
+    " (SELECT min(n) FROM tidings_brokers WHERE at > now() - interval '7 d')" \
+    " FROM tidings_brokers b WHERE NOT is_reader"                             \
     " AND at > now() - interval '10 s' AND " PG_IS_RUNNING
 
 #define LEAVE                                                             \
@@ -265,11 +266,11 @@ pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
 
 static enum status
 pg_brokers(struct streams *streams, uint64_t *n, uint64_t *n_before,
-           struct problem *why)
+           uint64_t *least, struct problem *why)
 {
     struct pg_streams *s = streams_of(streams);
     const struct pg_statement count = {BROKERS, DB_VALUES(s->c.options.broker),
-                                       .into = DB_INTO(n, n_before)};
+                                       .into = DB_INTO(n, n_before, least)};
 
     return run_again(s, &count, 1, why);
 }

@@ -166,7 +166,6 @@ void
 data_directory_remember_url(const char *dir, const char *url)
 {
     struct problem why = {""};
-    struct file_new file;
     char last[LINE_MAX_SIZE] = "";
     int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
     ssize_t n = 0;
@@ -192,18 +191,7 @@ data_directory_remember_url(const char *dir, const char *url)
              "before name the old one for ever, and are served under the new "
              "one",
              last, url);
-    rc = file_begin(&file, dir_fd, NAME, &why);
-    if (rc)
-        goto out;
-    rc = file_append(&file, slice_of(url), &why);
-    if (!rc)
-        rc = file_append(&file, SLICE("\n"), &why);
-    if (rc)
-        file_abandon(&file);
-    else
-        rc = file_finish(&file, &why);
-    if (!rc)
-        rc = file_sync_dir(dir_fd, &why);
+    rc = file_store(dir_fd, NAME, url, &why);
 
 out:
     /* Not worth a failure: at worst the next start warns again. */

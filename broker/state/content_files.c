@@ -208,14 +208,14 @@ not_there(const char *path, struct problem *why)
 
 /* Opens the folder of a file. */
 static enum status
-open_folder(const char *path, int *dir_fd, struct problem *why)
+open_folder(const char *set_dir, const struct digest *digest, int *dir_fd,
+            struct problem *why)
 {
-    char folder[PATH_SIZE];
+    char path[PATH_SIZE];
 
-    snprintf(folder, sizeof(folder), "%s", path);
-    *strrchr(folder, '/') = '\0';
-    *dir_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *dir_fd < 0 ? not_there(folder, why) : STATUS_OK;
+    folder_path(set_dir, digest->bytes[0], path);
+    *dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *dir_fd < 0 ? not_there(path, why) : STATUS_OK;
 }
 
 enum status
@@ -230,7 +230,7 @@ content_file_store(const char *set_dir, const struct digest *digest,
     rc = file_make_dirs(path, why);
     file_path(set_dir, digest, path);
     if (!rc)
-        rc = open_folder(path, &dir_fd, why);
+        rc = open_folder(set_dir, digest, &dir_fd, why);
     if (rc)
         return rc;
     rc = vault_store(dir_fd, strrchr(path, '/') + 1, length, is_there, why);
@@ -248,7 +248,7 @@ content_file_open(const char *set_dir, const struct digest *digest, int *fd,
     enum status rc;
 
     file_path(set_dir, digest, path);
-    rc = open_folder(path, &dir_fd, why);
+    rc = open_folder(set_dir, digest, &dir_fd, why);
     if (!rc)
         rc = vault_file(dir_fd, strrchr(path, '/') + 1, fd, why);
     file_close(&dir_fd);
@@ -312,7 +312,7 @@ content_file_look(const char *set_dir, const struct digest *digest,
 
 enum status
 content_file_unlink(const char *set_dir, const struct digest *digest,
-                    struct problem *why)
+                    bool is_loose, struct problem *why)
 {
     char path[PATH_SIZE], stub[PATH_SIZE + sizeof(VAULT_STUB)];
 
@@ -320,6 +320,8 @@ content_file_unlink(const char *set_dir, const struct digest *digest,
     snprintf(stub, sizeof(stub), "%s" VAULT_STUB, path);
     if ((unlink(path) && errno != ENOENT) || (unlink(stub) && errno != ENOENT))
         return fail_file(why, "cannot remove", path);
+    if (is_loose) /* also if a pin that ended has deleted the stub */
+        vault_loosen(strrchr(stub, '/') + 1);
     return STATUS_OK;
 }
 

@@ -111,10 +111,10 @@ MUST_CHECK enum status content_file_look(const char *set_dir,
                                          const struct digest *digest,
                                          uint64_t *length, struct problem *why);
 
-/* Deletes the file, if it exists. */
+/* Deletes the file, if it exists. `is_loose`: a row has let it go. */
 MUST_CHECK enum status content_file_unlink(const char *set_dir,
                                            const struct digest *digest,
-                                           struct problem *why);
+                                           bool is_loose, struct problem *why);
 
 /* Calls `fn` for each file of one of the folders, until it fails. */
 typedef enum status content_file_fn(const struct digest *digest, void *user,

@@ -1,6 +1,7 @@
 #include "broker/state/fold_db.h"
 
 #include "broker/base/diag.h"
+#include "broker/bucket/vault.h"
 
 /* The last batch may exceed the limit of the kind. */
 #define BATCH_BYTES ((size_t)1 << 20)
@@ -65,6 +66,7 @@ begin_anew(struct fold_db *f, const char *reason, struct problem *why)
 {
     DIAG(DIAG_WARNING, "state", f->kind->begins_anew, diag_text("dir", f->dir),
          diag_text("because", reason));
+    vault_loosen(VAULT_LOST);
     return fold_db_begin(f, 0, why);
 }
 
@@ -109,6 +111,7 @@ fold_db_close(struct fold_db *f)
     if (f->db.is_damaged) {
         DIAG(DIAG_WARNING, "state", f->kind->is_damaged,
              diag_text("dir", f->dir));
+        vault_loosen(VAULT_LOST);
         path_of(f, path);
         if (db_unlink(path, &why))
             DIAG(DIAG_ERROR, "state", "a damaged file stays",

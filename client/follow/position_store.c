@@ -53,7 +53,6 @@ td_position_write(struct td_client *client, const char *path,
                   const char *position)
 {
     const char *slash = strrchr(path, '/');
-    struct file_new file = {.fd = -1};
     enum status rc = STATUS_IO;
     int directory = -1;
     char *copy;
@@ -63,25 +62,14 @@ td_position_write(struct td_client *client, const char *path,
         return client_end(client,
                           client_fail(client, STATUS_INVALID,
                                       "not a position: \"%.80s\"", position));
-    /* Sync bytes, name and directory in this order: else a crash may leave a
-     * name without bytes, or the old position. */
     copy = strdup(path); /* for dirname, which changes it */
     if (copy)
         directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(copy);
     if (directory >= 0)
-        rc = file_begin(&file, directory, slash ? slash + 1 : path, NULL);
-    if (!rc)
-        rc = file_append(&file, slice_of(position), NULL);
-    if (!rc)
-        rc = file_append(&file, SLICE("\n"), NULL);
-    if (!rc)
-        rc = file_finish(&file, NULL);
-    if (!rc)
-        rc = file_sync_dir(directory, NULL);
+        rc = file_store(directory, slash ? slash + 1 : path, position, NULL);
     if (rc)
         client_fail(client, rc, "cannot write %s: %s", path, strerror(errno));
-    file_abandon(&file);
     file_close(&directory);
     return client_end(client, rc);
 }

@@ -1,12 +1,15 @@
 """The bytes of resources in a cluster: whichever broker gets them, all have the same
 files and the same rows, and no broker decides by what its own disk has."""
 
+import contextlib
 import hashlib
 import itertools
 import json
+import os
 import re
 import shutil
 import sqlite3
+import time
 
 import pytest
 
@@ -323,7 +326,7 @@ def test_a_broker_that_has_lost_bytes_goes_on(start_cluster, run):
 
 
 def keys(*texts):
-    return {"bytes/" + hashlib.sha256(text).hexdigest() for text in texts}
+    return {"bytes/content/" + hashlib.sha256(text).hexdigest() for text in texts}
 
 
 def stubs(one):
@@ -380,6 +383,150 @@ def test_large_content_goes_up_in_parts(in_bucket, bucket):
     made = [request.split()[0] for request in bucket.requests]
     assert (made.count("PART"), made.count("PUT")) == (3, 0)
     assert not bucket.uploads
+
+
+DAY = 25 * 3600
+SWEPT = ("--content", "inline", *RETAINED, "--local-days", 0)
+
+
+def loose(members):
+    """The files of content that a set has let go, of all brokers."""
+    return [path for m in members for path in (m.data / "loose").glob("*.bucket")]
+
+
+def replace_all(one, n=40):
+    """Post so much that retention lets go of all earlier content; the texts that stay."""
+    for i in range(n):
+        post(one, f"text {i}".encode(), name=loc("often"))
+    wait_for("retention", lambda: len(held(one)) < 25)
+
+
+def pass_day(members, bucket):
+    """Make all that is in the bucket, or loose, a day older."""
+    for key in list(bucket.times):
+        bucket.times[key] -= DAY
+    for path in loose(members):
+        with contextlib.suppress(FileNotFoundError):
+            before = path.stat().st_mtime - DAY
+            os.utime(path, (before, before))
+
+
+def wait_swept(members, bucket, also=frozenset()):
+    """Wait until the bucket has what the set has, and these, and no mark."""
+
+    def look():
+        wanted = {f"bytes/content/{hex_}" for m in members for hex_ in stubs(m.set("news"))}
+        wanted |= also
+        if set(bucket.objects) - wanted:
+            pass_day(members, bucket)
+        return set(bucket.objects) == wanted
+
+    wait_for("the bucket", look)
+
+
+# What no set has any more leaves the bucket after a day: what retention lets go of, also
+# of two sets, and a removed set.
+def test_content_that_no_set_has_leaves_the_bucket(in_bucket, bucket):
+    cluster = in_bucket(*SWEPT)
+    members = cluster.members
+    a, b, c = cluster.sets("news")
+    other = cluster.sets("other")[1]
+    post(a, b"both")
+    post(other, b"both")
+    replace_all(b)
+    for one in (a, b, c):
+        wait_for("the fold", lambda one=one: len(held(one)) < 25)
+    wait_for("loose content", lambda: len(loose(members)) > 45)
+    assert len(bucket.objects) == 41
+    wait_for("the first deletion", lambda: pass_day(members, bucket) or len(bucket.objects) < 25)
+    assert keys(b"both") <= set(bucket.objects)
+    other.delete()
+    wait_swept(members, bucket)
+    wait_for("no list of them", lambda: pass_day(members, bucket) or not loose(members))
+    n = 41 - len(bucket.objects)
+    wait_for(
+        "the metric",
+        lambda: sum(m.metrics()["tidings_bucket_swept_total"] for m in members) == n,
+    )
+    assert not bucket.refused
+
+
+# Nothing goes while a broker is away, or by one that has lost rows, or if the bucket
+# forbids it; and then it does.
+@pytest.mark.parametrize("kind", ("away", "lost", "forbidden"))
+def test_content_stays_while_a_broker_may_need_it(in_bucket, bucket, kind):
+    cluster = in_bucket(*SWEPT, cache="0")
+    members = cluster.members
+    a, _, _ = cluster.sets("news")
+    replace_all(a)
+    wait_for("loose content", lambda: len(loose(members)) > 45)
+    if kind == "away":
+        members[2].stop()
+    elif kind == "lost":
+        for member in members:
+            (member.data / "loose" / "lost").touch()
+    else:
+        bucket.fault("DELETE", "403", times=10**6)
+    for i in range(10):  # each needs a round to go from the disk
+        post(a, f"more {i}".encode())
+        pass_day(members, bucket)
+        wait_for("a round", lambda: not kept(a))
+    assert not [key for key in bucket.objects if key.endswith("going")]
+    assert {path.name for path in loose(members)} <= {
+        key.removeprefix("bytes/content/") + ".bucket" for key in bucket.objects
+    }
+    if kind == "away":
+        members[2].disconnect()
+        members[2].restart()
+    elif kind == "lost":
+        for member in members:
+            (member.data / "loose" / "lost").unlink()
+    else:
+        bucket.mend()
+    wait_swept(members, bucket)
+
+
+# A post that finds bytes in the bucket stores them anew, and not while they go; those that
+# have come anew stay.
+def test_a_post_never_rests_on_content_that_goes(in_bucket, bucket):
+    cluster = in_bucket(*SWEPT)
+    members = cluster.members
+    a, b, _ = cluster.sets("news")
+    post(a, b"again", b"gone")
+    a.post_change(loc(0), "deleted")
+    a.post_change(loc(1), "deleted")
+    replace_all(a)
+    (again, gone) = (keys(text).pop() for text in (b"again", b"gone"))
+    names = [path.rsplit("/", 1)[1] + ".bucket" for path in (again, gone)]
+    wait_for(
+        "loose content",
+        lambda: all((m.data / "loose" / name).exists() for m in members for name in names),
+    )
+    bucket.objects[again + ".going"] = b""
+    message = multipart([change(loc(1))], [(loc(1), None, b"again")])
+    answer = b.send(*message)
+    assert answer.status == 503 and answer["Retry-After"], answer
+    assert "being deleted" in answer.text
+    del bucket.objects[again + ".going"]
+    wait_for("the post", lambda: b.send(*message).status == 200)
+    for member in members:  # all know before a day has passed
+        wait_for("no loss", lambda m=member: not (m.data / "loose" / names[0]).exists())
+
+    # As if another post came between the look at its age and the deletion.
+    begin, met = bucket.begin, []
+
+    def meet(method, key):
+        if (method, key) == ("PUT", gone + ".going"):
+            met.append(key)
+            bucket.times[gone] = time.time() + 10**9
+        return begin(method, key)
+
+    bucket.begin = meet
+    wait_swept(members, bucket, also={gone})
+    assert met and again in bucket.objects
+    bucket.begin = begin
+    bucket.times[gone] = 0
+    wait_swept(members, bucket)
 
 
 # The disk is a cache: of no bytes, and of few.

@@ -73,6 +73,6 @@ def test_one_history_with_content_in_a_bucket(start_cluster, bucket, tmp_path):
     harms = [trouble_bucket, *chosen.sample(others, soak(2, len(others)))]
     history = meet(cluster, chosen, harms * ROUNDS)
     texts = [history[i].loc.encode() for i in range(2, history.last)]
-    owed = {f"bytes/{hashlib.sha256(text).hexdigest()}" for text in texts}
+    owed = {f"bytes/content/{hashlib.sha256(text).hexdigest()}" for text in texts}
     assert owed <= set(bucket.objects)
     assert not bucket.refused

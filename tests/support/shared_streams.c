@@ -61,7 +61,7 @@ hold(struct streams_seat *s, struct lease *lease, struct problem *why)
 
 static enum status
 seat_brokers(struct streams *streams, uint64_t *n, uint64_t *n_before,
-             struct problem *why)
+             uint64_t *least, struct problem *why)
 {
     struct streams_seat *s = seat_of(streams);
     enum status rc = STATUS_OK;
@@ -70,7 +70,7 @@ seat_brokers(struct streams *streams, uint64_t *n, uint64_t *n_before,
     if (s->is_cut)
         rc = problem(why, STATUS_UNREACHABLE, "the journal is away");
     else
-        *n = *n_before = 0;
+        *n = *n_before = *least = 0;
     for (size_t i = 0; !rc && i < s->all->n_seats; i++) {
         const struct streams_seat *other = s->all->seats[i];
 

@@ -4,6 +4,7 @@
         bucket.address("archive")         "s3://tidings/archive?endpoint=http://..."
         bucket.credentials(tmp_path)      a file of them
         bucket.objects                    {key: bytes}
+    bucket.times                      {key: when it was written}
         bucket.requests                   ["PUT archive/x", ...]
         bucket.fault("PUT", "500", times=2)
     bucket.taken = 304                says that there is such an object
@@ -18,12 +19,14 @@ that is none).
 """
 
 import contextlib
+import email.utils
 import hashlib
 import hmac
 import http.server
 import re
 import ssl
 import threading
+import time
 import urllib.parse
 
 KEY_ID = "AKIAIOSFODNN7EXAMPLE"
@@ -169,7 +172,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def object_head(self, key, body):
         data = self.server.bucket.objects.get(key)
-        self.answer(404 if data is None else 200, data or b"")
+        at = self.server.bucket.times.get(key)
+        headers = {"Last-Modified": email.utils.formatdate(at, usegmt=True)}
+        self.answer(404 if data is None else 200, data or b"", headers)
 
     def object_put(self, key, body):
         with self.server.bucket.lock:
@@ -177,6 +182,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.refuse(self.server.bucket.taken, "PreconditionFailed")
                 return
             self.server.bucket.objects[key] = body
+            self.server.bucket.times[key] = time.time()
         self.answer(200, b"", {"ETag": '"no-digest"'})
 
     def object_begin(self, key, body):
@@ -217,6 +223,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     self.refuse(412, "PreconditionFailed")
                     return
                 self.server.bucket.objects[key] = b"".join(parts[n] for n in sorted(parts))
+                self.server.bucket.times[key] = time.time()
                 del self.server.bucket.uploads[self.query["uploadId"]]
             self.answer(200, b"<CompleteMultipartUploadResult></CompleteMultipartUploadResult>")
 
@@ -235,7 +242,7 @@ class Bucket:
     def __init__(self, region="us-east-1", token=None, certificate=None):
         self.name, self.region, self.token = "tidings", region, token
         self.objects, self.requests, self.refused = {}, [], []
-        self.uploads = {}
+        self.uploads, self.times = {}, {}
         self.connections = set()
         self.taken = 412
         self.lock, self.released = threading.Lock(), threading.Event()

@@ -133,8 +133,10 @@ TEST(what_is_open_outlives_its_name)
     kept_text(text, 1);
     assert_int_equal(content_file_open(f.set, &digest, &fd, &length, NULL),
                      STATUS_OK);
-    assert_int_equal(content_file_unlink(f.set, &digest, NULL), STATUS_OK);
-    assert_int_equal(content_file_unlink(f.set, &digest, NULL), STATUS_OK);
+    assert_int_equal(content_file_unlink(f.set, &digest, false, NULL),
+                     STATUS_OK);
+    assert_int_equal(content_file_unlink(f.set, &digest, false, NULL),
+                     STATUS_OK);
     assert_false(kept_is_there(f.set, 1));
     assert_int_equal(read(fd, is, sizeof(is)), (ssize_t)length);
     assert_memory_equal(is, text, length);

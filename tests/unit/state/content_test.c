@@ -246,7 +246,8 @@ TEST(files_go_with_the_last_entry_that_tells_of_them)
     telling_forget(w, 5);
     assert_loose(w, 1);
     kept_digest(&digest, 1);
-    assert_int_equal(content_file_unlink(w->dir, &digest, NULL), STATUS_OK);
+    assert_int_equal(content_file_unlink(w->dir, &digest, false, NULL),
+                     STATUS_OK);
     w->is_placed[1] = false;
     assert_int_equal(content_let_go(w->content, &digest, 1, NULL), STATUS_OK);
     assert_loose(w, 0);
