@@ -364,11 +364,16 @@ hub_db_leave(struct hub_db *h, unsigned parts)
         }
 }
 
+/* Each call asks: one look at the clock for all parts. */
 bool
 hub_db_may_call(const struct hub_db *h)
 {
-    for (unsigned i = 0; i < HUB_PARTS; i++)
-        if (h->rights[i] && !ownership_allows(h->rights[i]))
+    int64_t now_us = h->owned ? clock_steady_us() : 0;
+
+    for (unsigned i = 0; h->owned && i < HUB_PARTS; i++)
+        if (h->rights[i] && h->rights[i]->part &&
+            atomic_load_explicit(&h->rights[i]->part->until_us,
+                                 memory_order_acquire) <= now_us)
             return false;
     return true;
 }
