@@ -89,7 +89,7 @@ count_room(struct ownership *o)
 static void
 extend(struct owned_part *p, int64_t from_us)
 {
-    atomic_store_explicit(&p->term, p->lease.term, memory_order_relaxed);
+    store_relaxed(&p->term, p->lease.term);
     atomic_store_explicit(&p->until_us,
                           from_us + LEASE_US - OWNERSHIP_MARGIN_US,
                           memory_order_release);
@@ -263,8 +263,7 @@ begin_work(struct ownership *o, struct owned_part *p)
 
     /* The term first: in a later one the copy that is looked at may be
      * behind. */
-    p->working = (struct lease){
-        p->stream, atomic_load_explicit(&p->term, memory_order_relaxed)};
+    p->working = (struct lease){p->stream, load_relaxed(&p->term)};
     n = seat->place(seat->user);
     rc = o->of_owner->ops->records(o->of_owner, &last, &why);
     if (!rc && n < last)
@@ -294,8 +293,7 @@ look_at_work(struct ownership *o, struct owned_part *p)
     bool is_held = ownership_is_held(p), is_leaving = p->leaving == ENDS;
     struct problem why = {""};
 
-    if (!is_held || is_leaving ||
-        p->working.term != atomic_load_explicit(&p->term, memory_order_relaxed))
+    if (!is_held || is_leaving || p->working.term != load_relaxed(&p->term))
         end_work(o, p);
     if (is_leaving) {
         p->leaving = HAS_ENDED;

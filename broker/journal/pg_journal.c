@@ -371,15 +371,14 @@ judge_journal(struct pg_journal *j, struct pg_connection *c,
         rc = problem(why, STATUS_UNREACHABLE, "%s", fault);
     else if (!rc && fault[0])
         rc = pg_run(c, &give_up, 1, why);
-    atomic_store_explicit(&j->judged, rc ? 0 : c->server, memory_order_relaxed);
+    store_relaxed(&j->judged, rc ? 0 : c->server);
     return rc;
 }
 
 static bool
 is_judged(struct pg_journal *j)
 {
-    return atomic_load_explicit(&j->judged, memory_order_relaxed) ==
-           j->turns.server;
+    return load_relaxed(&j->judged) == j->turns.server;
 }
 
 /* Reads all that is there, and then takes the turn. */
@@ -496,7 +495,7 @@ pg_look(struct journal *journal)
 {
     struct pg_journal *j = journal_of(journal);
 
-    atomic_store_explicit(&j->is_asked, true, memory_order_relaxed);
+    store_relaxed(&j->is_asked, true);
     (void)eventfd_write(j->wake_fd, 1);
 }
 
@@ -518,7 +517,7 @@ note_appended(struct pg_journal *j, enum status rc)
     if (rc)
         j->is_alone = false;
     if (rc == STATUS_IO) {
-        atomic_store_explicit(&j->own_pid, 0, memory_order_relaxed);
+        store_relaxed(&j->own_pid, 0);
         pg_look(&j->journal); /* the record may be there */
     }
     /* The server refused a statement before COMMIT: nothing is kept. */
@@ -549,8 +548,7 @@ pg_append(struct journal *journal, const struct journal_place *place,
     statements[END_STANDBY].values = PG_STANDBY_VALUES(&j->turns);
     j->append_size = record.size;
     limit_append(j);
-    atomic_store_explicit(&j->own_pid, pg_session(&j->turns),
-                          memory_order_relaxed);
+    store_relaxed(&j->own_pid, pg_session(&j->turns));
     return note_appended(
         j, pg_send(&j->turns, statements + j->first, N_END - j->first, why));
 }
@@ -583,7 +581,7 @@ hand_over(const struct journal_place *place, struct slice record, void *user,
     struct post post = {.kind = POST_RECORD, .record = record, .place = *place};
     enum status rc;
 
-    if (atomic_load_explicit(&j->is_stopping, memory_order_relaxed))
+    if (load_relaxed(&j->is_stopping))
         return STATUS_STOPPED;
     rc = log_post_and_wait(j->log, &post, why);
     /* It cannot read the record: that is no other history. */
@@ -644,9 +642,9 @@ report_place(struct pg_journal *j, struct problem *why)
 static int64_t
 time_to_look(const struct pg_journal *j)
 {
-    bool is_asked = atomic_load_explicit(&j->is_asked, memory_order_relaxed);
+    bool is_asked = load_relaxed(&j->is_asked);
 
-    if (atomic_load_explicit(&j->is_stopping, memory_order_relaxed))
+    if (load_relaxed(&j->is_stopping))
         return 0;
     return j->looked_us + (is_asked ? SOON_US : LOOK_US) - clock_steady_us();
 }
@@ -671,7 +669,7 @@ look(struct pg_journal *j, struct problem *why)
         /* Follows all records that the journal has kept before this look. The
          * proof is a commit, so this server is the primary still. Another one
          * might show fewer records than a client has heard of. */
-        atomic_store_explicit(&j->is_asked, false, memory_order_relaxed);
+        store_relaxed(&j->is_asked, false);
         j->looked_us = clock_steady_us();
         rc = report_place(j, why);
         if (!rc)
@@ -689,8 +687,7 @@ look(struct pg_journal *j, struct problem *why)
     }
     wait_us = time_to_look(j);
     return pg_listen(&j->looks, j->wake_fd, wait_us > 0 ? wait_us : 0,
-                     atomic_load_explicit(&j->own_pid, memory_order_relaxed),
-                     &j->is_notified, why);
+                     load_relaxed(&j->own_pid), &j->is_notified, why);
 }
 
 /* Log thread. */
@@ -740,7 +737,7 @@ pg_journal_stop(struct journal *journal)
 {
     struct pg_journal *j = journal_of(journal);
 
-    atomic_store_explicit(&j->is_stopping, true, memory_order_relaxed);
+    store_relaxed(&j->is_stopping, true);
     (void)eventfd_write(j->wake_fd, 1);
     thread_stop(&j->thread);
 }

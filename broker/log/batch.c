@@ -156,7 +156,7 @@ struct batch *
 batch_ref(struct batch *b)
 {
     /* Relaxed: the caller already holds a reference. */
-    atomic_fetch_add_explicit(&b->owners, 1, memory_order_relaxed);
+    add_relaxed(&b->owners, 1);
     return b;
 }
 
@@ -171,15 +171,13 @@ batch_unref(struct batch *b)
     if (!b ||
         atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) != 1)
         return;
-    for (form = atomic_load_explicit(&b->forms, memory_order_relaxed); form;
-         form = next) {
+    for (form = load_relaxed(&b->forms); form; form = next) {
         next = form->next;
         forms += form->size;
         free(form);
     }
     if (forms > 0 && b->forms_account)
-        atomic_fetch_sub_explicit(b->forms_account, forms,
-                                  memory_order_relaxed);
+        subtract_relaxed(b->forms_account, forms);
     free(b->digests);
     free(b->entries);
     free(b->bytes);
@@ -326,9 +324,7 @@ place_of(struct batch_code code)
 bool
 verified_batches_have(struct batch_code code)
 {
-    return code.value &&
-           atomic_load_explicit(place_of(code), memory_order_relaxed) ==
-               code.value;
+    return code.value && load_relaxed(place_of(code)) == code.value;
 }
 
 void
@@ -340,7 +336,7 @@ verified_batches_add(struct batch_code code, const struct digest *digests,
 
     if (!code.value)
         return;
-    atomic_store_explicit(place_of(code), code.value, memory_order_relaxed);
+    store_relaxed(place_of(code), code.value);
     if (n == 0)
         return;
     copy = memory_room(n * sizeof(*copy));
@@ -444,7 +440,6 @@ batch_keep_form(struct batch *b, struct form *form, bool must_keep)
     } while (!atomic_compare_exchange_weak_explicit(
         &b->forms, &front, form, memory_order_acq_rel, memory_order_acquire));
     if (b->forms_account)
-        atomic_fetch_add_explicit(b->forms_account, form->size,
-                                  memory_order_relaxed);
+        add_relaxed(b->forms_account, form->size);
     return form;
 }

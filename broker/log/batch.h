@@ -9,8 +9,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
+#include "base/relaxed.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
 

@@ -144,9 +144,7 @@ batch_cache_read(struct batch_cache *cache, struct log_set *set, uint64_t after,
         list_prepend(&cache->kept, &kept->node);
         list_prepend(bucket_of(cache, set), &kept->bucket_node);
         cache->bytes += weight_of(kept);
-        while (cache->bytes + atomic_load_explicit(cache->forms,
-                                                   memory_order_relaxed) >
-                   cache->max &&
+        while (cache->bytes + load_relaxed(cache->forms) > cache->max &&
                cache->kept.prev != &kept->node)
             drop_batch(cache, list_entry(cache->kept.prev, struct kept, node));
     }

@@ -10,8 +10,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "broker/log/batch.h"
 
 struct batch_cache;

@@ -92,8 +92,7 @@ log_wake(struct log *log)
     atomic_bool *is_owed = &log->log_thread.is_owed_a_wake;
 
     /* A look first: most turns of most loops have nothing to say. */
-    if (atomic_load_explicit(is_owed, memory_order_relaxed) &&
-        atomic_exchange(is_owed, false))
+    if (load_relaxed(is_owed) && atomic_exchange(is_owed, false))
         log_thread_look_again(&log->log_thread);
 }
 
@@ -171,12 +170,10 @@ log_guard(struct log *log, struct problem *why)
 void
 log_health(struct log *log, struct log_health *health)
 {
-    int64_t latest_us =
-        atomic_load_explicit(&log->log_thread.latest_us, memory_order_relaxed);
+    int64_t latest_us = load_relaxed(&log->log_thread.latest_us);
     int64_t now_us = clock_now_us();
 
-    health->has_room =
-        atomic_load_explicit(&log->log_thread.has_room, memory_order_relaxed);
+    health->has_room = load_relaxed(&log->log_thread.has_room);
     health->ahead_us = latest_us > now_us ? latest_us - now_us : 0;
 }
 
@@ -195,10 +192,8 @@ log_place(struct log *log, struct journal_place *place)
 void
 log_copy(struct log *log, struct log_copy *copy)
 {
-    order_copy(
-        &log->log_thread.order,
-        atomic_load_explicit(&log->log_thread.latest_us, memory_order_relaxed),
-        copy);
+    order_copy(&log->log_thread.order, load_relaxed(&log->log_thread.latest_us),
+               copy);
 }
 
 bool
@@ -438,7 +433,7 @@ next_of_list(void *user, uint64_t after, struct batch **batch,
 
     /* The log would not take the news of the file: the next process writes the
      * file. A batch has at most BATCH_BYTES_MAX, so this is soon. */
-    if (atomic_load_explicit(&log->is_ending, memory_order_relaxed))
+    if (load_relaxed(&log->is_ending))
         return problem(why, STATUS_STOPPED, "the log is ending");
     /* Not through the cache: filed entries are seldom read next. */
     *batch = tail_find(&filing->set->tail, after, &last);
@@ -783,7 +778,7 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
     set = log_set_new(log, loaded->name, 0, NULL);
     set->id = loaded->id;
     log_set_begin_for(set, loaded->creator);
-    atomic_store_explicit(&set->public_id, loaded->id, memory_order_relaxed);
+    store_relaxed(&set->public_id, loaded->id);
     set->draft = set->tail.head = loaded->head;
     if (loaded->head.last_us > atomic_load(&log->log_thread.latest_us))
         atomic_store(&log->log_thread.latest_us, loaded->head.last_us);
@@ -890,7 +885,7 @@ log_stop(struct log *log)
 {
     /* First: a thread with long work may give it up while the rest is
      * committed. */
-    atomic_store_explicit(&log->is_ending, true, memory_order_relaxed);
+    store_relaxed(&log->is_ending, true);
     log_thread_stop(&log->log_thread);
 }
 

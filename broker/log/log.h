@@ -19,8 +19,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
 #include "broker/log/head.h"

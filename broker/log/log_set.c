@@ -32,7 +32,7 @@ log_set_name(const struct log_set *set)
 uint64_t
 log_set_number(const struct log_set *set)
 {
-    return atomic_load_explicit(&set->public_id, memory_order_relaxed);
+    return load_relaxed(&set->public_id);
 }
 
 void *

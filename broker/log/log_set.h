@@ -3,8 +3,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "base/map.h"
 #include "broker/base/client_limits.h"
 #include "broker/log/batch.h"

@@ -30,9 +30,7 @@
 void
 unfiled_bytes_add(struct unfiled_bytes *b, int64_t bytes)
 {
-    metrics_set(METRIC_UNFILED,
-                bytes + atomic_fetch_add_explicit(&b->bytes, bytes,
-                                                  memory_order_relaxed));
+    metrics_set(METRIC_UNFILED, bytes + add_relaxed(&b->bytes, bytes));
 }
 
 void
@@ -47,7 +45,7 @@ unfiled_bytes_init(struct unfiled_bytes *b, uint64_t max_bytes, uint64_t bytes)
 int64_t
 unfiled_bytes_bytes(const struct unfiled_bytes *b)
 {
-    return atomic_load_explicit(&b->bytes, memory_order_relaxed);
+    return load_relaxed(&b->bytes);
 }
 
 void
@@ -63,14 +61,14 @@ unfiled_bytes_clear(struct unfiled_bytes *b, int64_t seen)
 void
 unfiled_bytes_fail(struct unfiled_bytes *b, bool has_failed)
 {
-    atomic_store_explicit(&b->has_failed, has_failed, memory_order_relaxed);
+    store_relaxed(&b->has_failed, has_failed);
 }
 
 bool
 unfiled_bytes_is_full(const struct unfiled_bytes *b)
 {
     return b->max_bytes > 0 && unfiled_bytes_bytes(b) >= b->max_bytes &&
-           !atomic_load_explicit(&b->has_failed, memory_order_relaxed);
+           !load_relaxed(&b->has_failed);
 }
 
 /* Rounds */
@@ -79,13 +77,11 @@ static void
 publish_set(struct log_thread *t, struct log_set *set)
 {
     list_remove(&set->touched);
-    atomic_store_explicit(&set->public_id, set->id, memory_order_relaxed);
+    store_relaxed(&set->public_id, set->id);
     for (size_t i = 0; i < set->n_made; i++)
         set->made[i]->committed_us = t->committed_us;
-    if (set->draft.last_us >
-        atomic_load_explicit(&t->latest_us, memory_order_relaxed))
-        atomic_store_explicit(&t->latest_us, set->draft.last_us,
-                              memory_order_relaxed);
+    if (set->draft.last_us > load_relaxed(&t->latest_us))
+        store_relaxed(&t->latest_us, set->draft.last_us);
     tail_publish(t->tails, &set->tail, set->made, set->n_made, &set->draft);
     set->n_made = 0;
     if (set->draft.is_removed)
@@ -220,7 +216,7 @@ look_for_room(struct log_thread *t)
     uint64_t room =
         t->engine->ops->room ? t->engine->ops->room(t->engine) : UINT64_MAX;
 
-    atomic_store_explicit(&t->has_room, room > 0, memory_order_relaxed);
+    store_relaxed(&t->has_room, room > 0);
     metrics_set(METRIC_LOG_ROOM, room > 0);
     if (room == 0)
         t->is_full = true;
@@ -583,10 +579,8 @@ commit_round(struct log_thread *t, bool *is_more)
     if (!rc) {
         metrics_add(METRIC_POSTS, (int64_t)r.n_posts);
         metrics_add(METRIC_ENTRIES, (int64_t)r.n_entries);
-        metrics_set(METRIC_TAIL,
-                    (int64_t)(t->tails->bytes +
-                              atomic_load_explicit(&t->tails->forms,
-                                                   memory_order_relaxed)));
+        metrics_set(METRIC_TAIL, (int64_t)(t->tails->bytes +
+                                           load_relaxed(&t->tails->forms)));
     }
     loop_hold_wakes();
     list_drain (post, &r.posts, node) {

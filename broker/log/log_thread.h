@@ -27,7 +27,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "base/thread.h"
 #include "broker/log/engine.h"

@@ -70,7 +70,7 @@ order_cut_off(struct order *o, enum order_cut_kind kind,
               const struct problem *why)
 {
     pthread_mutex_lock(&o->mutex);
-    atomic_store_explicit(&o->cuts[kind].is, why != NULL, memory_order_relaxed);
+    store_relaxed(&o->cuts[kind].is, why != NULL);
     if (why)
         o->cuts[kind].why = *why;
     pthread_mutex_unlock(&o->mutex);
@@ -79,7 +79,7 @@ order_cut_off(struct order *o, enum order_cut_kind kind,
 bool
 order_is_refused(const struct order *o)
 {
-    return atomic_load_explicit(&o->cuts[CUT_TURNS].is, memory_order_relaxed);
+    return load_relaxed(&o->cuts[CUT_TURNS].is);
 }
 
 bool

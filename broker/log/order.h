@@ -24,7 +24,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "broker/log/act.h"
 #include "broker/log/engine.h"

@@ -85,9 +85,7 @@ tail_publish(struct tails *all, struct tail *t, struct batch **batches,
     pthread_mutex_unlock(&t->mutex);
     /* Keeps the promise of `max`: the oldest batch of any set goes first. */
     while (all->count > 0 &&
-           all->bytes +
-                   atomic_load_explicit(&all->forms, memory_order_relaxed) >
-               all->max) {
+           all->bytes + load_relaxed(&all->forms) > all->max) {
         struct batch *b;
         bool is_filed;
 

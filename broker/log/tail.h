@@ -14,7 +14,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "base/list.h"
 #include "broker/log/batch.h"

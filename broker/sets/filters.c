@@ -54,7 +54,7 @@ join_class(struct filters *filters, const struct filter *filter,
     }
     if (class) {
         class->owners++;
-        atomic_fetch_add_explicit(&class->readers, 1, memory_order_relaxed);
+        add_relaxed(&class->readers, 1);
     }
     pthread_mutex_unlock(&filters->mutex);
     return class;
@@ -137,6 +137,6 @@ filters_leave(struct filter_class *class)
 {
     if (!class)
         return;
-    atomic_fetch_sub_explicit(&class->readers, 1, memory_order_relaxed);
+    subtract_relaxed(&class->readers, 1);
     filter_class_unref(class);
 }

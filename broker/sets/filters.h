@@ -21,7 +21,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "broker/base/client_limits.h"
 #include "proto/resourcesync/change_filter.h"
@@ -81,5 +80,5 @@ static inline bool
 filter_class_is_shared(const struct filter_class *class)
 {
     /* Relaxed: an old number costs some work twice, or some memory. */
-    return atomic_load_explicit(&class->readers, memory_order_relaxed) > 1;
+    return load_relaxed(&class->readers) > 1;
 }

@@ -425,8 +425,7 @@ on_round_end(struct post *post)
         return;
     a->changes.before = a->changes.after;
     for (size_t i = 0; i < post->n_fragments; i++)
-        atomic_store_explicit(last_event(a->registry, a->about[i]),
-                              post->first + i, memory_order_relaxed);
+        store_relaxed(last_event(a->registry, a->about[i]), post->first + i);
     for (size_t i = 0; i < post->n_fragments; i++) {
         struct set *set = a->about[i];
         struct head head;
@@ -480,8 +479,7 @@ note_batch(struct registry *registry, const struct batch *b,
             if (!set)
                 continue;
         }
-        atomic_store_explicit(last_event(registry, set), b->first + i,
-                              memory_order_relaxed);
+        store_relaxed(last_event(registry, set), b->first + i);
     }
 }
 
@@ -532,9 +530,8 @@ announcer_free(struct announcer *a)
 uint64_t
 framework_event_last(const struct set *set)
 {
-    uint64_t own = atomic_load_explicit(&set->last_event, memory_order_relaxed);
-    uint64_t source = atomic_load_explicit(last_event(set->registry, NULL),
-                                           memory_order_relaxed);
+    uint64_t own = load_relaxed(&set->last_event);
+    uint64_t source = load_relaxed(last_event(set->registry, NULL));
 
     return own > source ? own : source;
 }

@@ -185,7 +185,7 @@ harvest_ref(struct harvest *h)
     /* Relaxed: the caller has a reference, or the lock under which it is
      * lent. */
     if (h)
-        atomic_fetch_add_explicit(&h->n_owners, 1, memory_order_relaxed);
+        add_relaxed(&h->n_owners, 1);
     return h;
 }
 

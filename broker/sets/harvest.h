@@ -16,8 +16,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
+#include "base/relaxed.h"
 #include "proto/resourcesync/json.h"
 
 /* The largest report, in bytes. */

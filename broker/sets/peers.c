@@ -9,7 +9,7 @@ peers_ref(struct peers *p)
     /* Relaxed: the caller has a reference, or the lock under which it is
      * lent. */
     if (p)
-        atomic_fetch_add_explicit(&p->n_owners, 1, memory_order_relaxed);
+        add_relaxed(&p->n_owners, 1);
     return p;
 }
 

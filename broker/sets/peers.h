@@ -10,8 +10,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
+#include "base/relaxed.h"
 #include "proto/problem.h"
 
 struct upstream;

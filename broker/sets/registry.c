@@ -531,8 +531,7 @@ on_acts(const struct act *acts, size_t n, struct post **post, void *user)
         rates_count(r->rates, set, acts[i].entries.batch->n_entries);
         if (set == r->framework)
             continue;
-        before = atomic_fetch_add_explicit(
-            &set->kept, acts[i].entries.batch->size, memory_order_relaxed);
+        before = add_relaxed(&set->kept, acts[i].entries.batch->size);
         change_kept(set, before, before + acts[i].entries.batch->size);
     }
     return r->options.on_acts
@@ -771,7 +770,7 @@ set_is_small(const struct set *set, const struct head *head)
            head->list_bytes + head->file_bytes <= SET_FEW_BYTES &&
            head->earliest == 0 &&
            head->generations[GENERATION_RESOURCELIST].current.number == 0 &&
-           !atomic_load_explicit(&set->is_long, memory_order_relaxed);
+           !load_relaxed(&set->is_long);
 }
 
 int64_t
@@ -784,8 +783,7 @@ set_first_build(const struct head *head, int64_t every_us)
 bool
 set_offers(struct set *set, const struct head *head, enum generation_kind kind)
 {
-    int64_t every_us = atomic_load_explicit(&set->resource_list_every_us,
-                                            memory_order_relaxed);
+    int64_t every_us = load_relaxed(&set->resource_list_every_us);
 
     if (head->generations[kind].current.number > 0)
         return true;
@@ -793,15 +791,14 @@ set_offers(struct set *set, const struct head *head, enum generation_kind kind)
         return false;
     if (head->last > 0 && set_is_small(set, head) && every_us > 0 &&
         clock_now_us() >= set_first_build(head, every_us))
-        atomic_store_explicit(&set->is_listed, true, memory_order_relaxed);
-    return atomic_load_explicit(&set->is_listed, memory_order_relaxed);
+        store_relaxed(&set->is_listed, true);
+    return load_relaxed(&set->is_listed);
 }
 
 enum content_mode
 set_content_mode(const struct set *set)
 {
-    return (enum content_mode)atomic_load_explicit(&set->content,
-                                                   memory_order_relaxed);
+    return (enum content_mode)load_relaxed(&set->content);
 }
 
 enum content_mode
@@ -928,9 +925,8 @@ static bool
 count_kept(struct set *set, const struct head *head, void *user)
 {
     struct registry *r = user;
-    uint64_t bytes =
-        SET_BYTES + head->list_bytes + head->file_bytes +
-        atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed);
+    uint64_t bytes = SET_BYTES + head->list_bytes + head->file_bytes +
+                     load_relaxed(&set->content_counts.bytes);
 
     /* Archived builds count as much as the current one. */
     for (int kind = 0; kind < GENERATION_KINDS; kind++) {
@@ -1099,8 +1095,7 @@ add_set(struct set *set, const struct head *head, void *user)
 
     (void)head;
     sums->n++;
-    sums->content_bytes += (int64_t)atomic_load_explicit(
-        &set->content_counts.bytes, memory_order_relaxed);
+    sums->content_bytes += (int64_t)load_relaxed(&set->content_counts.bytes);
     return true;
 }
 

@@ -118,8 +118,8 @@ count_discards(const struct set *set, const struct head *head,
         uint64_t last =
             atomic_load_explicit(&counts->last, memory_order_acquire);
 
-        d->files = atomic_load_explicit(&counts->files, memory_order_relaxed);
-        d->bytes = atomic_load_explicit(&counts->bytes, memory_order_relaxed);
+        d->files = load_relaxed(&counts->files);
+        d->bytes = load_relaxed(&counts->bytes);
         d->uncounted = last < head->last ? head->last - last : 0;
     }
     if (c.before.lists == c.after.lists && c.before.age_us == c.after.age_us)

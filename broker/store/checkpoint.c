@@ -41,12 +41,11 @@ on_wal(void *user, sqlite3 *handle, const char *name, int pages)
     (void)handle;
     (void)name;
     c->wal_bytes = (int64_t)pages * c->page_bytes;
-    atomic_store_explicit(&c->n_pages, pages, memory_order_relaxed);
+    store_relaxed(&c->n_pages, pages);
     metrics_set(METRIC_WAL, c->wal_bytes);
     /* Not while a RESTART is due: two checkpoints would be in each other's
      * way. */
-    if (c->wal_bytes >= CHECKPOINT_BYTES &&
-        !atomic_load_explicit(&c->is_restart_due, memory_order_relaxed))
+    if (c->wal_bytes >= CHECKPOINT_BYTES && !load_relaxed(&c->is_restart_due))
         thread_wake(&c->thread);
     return SQLITE_OK;
 }
@@ -66,14 +65,13 @@ run_checkpoints(struct thread *t)
             result = sqlite3_wal_checkpoint_v2(
                 c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &n_copied);
             pthread_mutex_unlock(&c->copying);
-            n_left = atomic_load_explicit(&c->n_pages, memory_order_relaxed) -
-                     n_copied;
+            n_left = load_relaxed(&c->n_pages) - n_copied;
             if ((int64_t)n_left * c->page_bytes < CHECKPOINT_BYTES)
                 break;
         }
         report_failure(&c->db, result);
         metrics_add(METRIC_CHECKPOINTS, result == SQLITE_OK);
-        atomic_store_explicit(&c->is_restart_due, true, memory_order_relaxed);
+        store_relaxed(&c->is_restart_due, true);
     }
 }
 

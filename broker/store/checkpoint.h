@@ -13,7 +13,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "base/db.h"
 #include "base/thread.h"
