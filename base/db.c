@@ -1,6 +1,5 @@
 #include "base/db.h"
 
-#include <endian.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <endian.h>
+
 #include "proto/slice.h"
 
 struct buf {
@@ -68,6 +70,29 @@ void buf_add_format(struct buf *b, const char *format, ...)
 
 /* Lower-case hexadecimal. */
 void buf_add_hex(struct buf *b, const uint8_t *bytes, size_t size);
+
+/* The `size` bytes of a number, 1 to 8, the highest first. */
+static inline void
+buf_add_big_endian(struct buf *b, uint64_t number, size_t size)
+{
+    uint64_t big = htobe64(number << (64 - 8 * size));
+
+    buf_add(b, &big, size);
+}
+
+/* Takes such a number off the front of *from. False: it has fewer bytes. */
+static inline bool
+slice_take_big_endian(struct slice *from, uint64_t *number, size_t size)
+{
+    uint64_t big = 0;
+
+    if (from->size < size)
+        return false;
+    memcpy(&big, from->data, size);
+    *number = be64toh(big) >> (64 - 8 * size);
+    slice_skip(from, size);
+    return true;
+}
 
 #define BUF_ADD(b, literal) buf_add((b), (literal), sizeof(literal) - 1)
 

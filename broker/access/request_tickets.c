@@ -1,7 +1,5 @@
 #include "broker/access/request_tickets.h"
 
-#include <endian.h>
-
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

@@ -399,7 +399,7 @@ tokens_follow(struct tokens *t, struct problem *why)
     pthread_mutex_lock(&t->changing);
     rc = owned_db_read(t->owned, why);
     rc = reload_changes(t, rc, why);
-    if (!rc && !t->refusal && owned_db_is_empty(t->owned))
+    if (!rc && !t->refusal && owned_db_last(t->owned) == 0)
         rc = has_been_used(t, &is_used, why);
     if (!rc && is_used) {
         rc = own_stream(t, why);

@@ -16,8 +16,6 @@
 
 #include "broker/cluster/owned_db.h"
 
-#include <endian.h>
-
 #include "base/array.h"
 #include "broker/base/diag.h"
 
@@ -29,6 +27,15 @@
 /* How often an append to a shared stream begins again behind rows of others. */
 #define APPENDS_MAX 30
 
+enum statement {
+    READ_ALL, /* the rows of the stream */
+    END_ALL,
+    READ_ONE, /* by the primary key */
+    END_ONE,
+    PUT, /* of table->n_put columns */
+    STATEMENTS
+};
+
 struct table {
     char *name;
     int n_columns;
@@ -37,10 +44,7 @@ struct table {
     bool is_counted;    /* AUTOINCREMENT: no id is used twice */
     bool has_ended_row; /* this transaction has deleted one */
 
-    /* Texts of statements */
-    struct buf all, end_all; /* of the rows of the stream */
-    struct buf get, end;     /* by the primary key */
-    struct buf put;          /* of `n_put` columns */
+    struct buf sql[STATEMENTS]; /* their texts */
     int n_put;
 };
 
@@ -60,7 +64,6 @@ struct owned_db {
     uint64_t n_kept;         /* of the last row that the database has */
     uint64_t n;              /* the same, in this transaction */
     bool is_doubtful;        /* the stream may have more */
-    uint64_t n_notes;        /* the last number that a note has, or may have */
     struct stream_note note; /* of this transaction */
 
     sqlite3_session *session; /* of this transaction */
@@ -71,11 +74,8 @@ struct owned_db {
 static void
 table_fini(struct table *t)
 {
-    buf_fini(&t->all);
-    buf_fini(&t->end_all);
-    buf_fini(&t->get);
-    buf_fini(&t->end);
-    buf_fini(&t->put);
+    for (size_t i = 0; i < STATEMENTS; i++)
+        buf_fini(&t->sql[i]);
     for (int i = 0; i < t->n_columns; i++)
         free(t->columns[i]);
     free(t->name);
@@ -84,9 +84,10 @@ table_fini(struct table *t)
 /* Writes "WHAT FROM table", of the rows that `n` columns of the primary key
  * choose. */
 static void
-write_sql(struct buf *sql, const char *what, const struct table *t, int n)
+write_sql(struct table *t, enum statement statement, const char *what, int n)
 {
     const char *before = " WHERE";
+    struct buf *sql = &t->sql[statement];
 
     buf_add_format(sql, "%s FROM \"%s\"", what, t->name);
     for (int i = 0; n > 0 && i < t->n_columns; i++)
@@ -98,7 +99,7 @@ write_sql(struct buf *sql, const char *what, const struct table *t, int n)
     buf_add(sql, "", 1);
 }
 
-/* The values for t->all and t->end_all. */
+/* The values for READ_ALL and END_ALL. */
 #define PART_VALUES(o) ((o)->part ? DB_VALUES((o)->part) : DB_VALUES())
 
 static enum status
@@ -114,11 +115,8 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
     if (o->n_tables == TABLES_MAX)
         return problem(why, STATUS_INVALID, "there are too many tables");
     *t = (struct table){.name = slice_dup(name), .is_counted = is_counted};
-    buf_init(&t->all, SIZE_MAX);
-    buf_init(&t->end_all, SIZE_MAX);
-    buf_init(&t->get, SIZE_MAX);
-    buf_init(&t->end, SIZE_MAX);
-    buf_init(&t->put, SIZE_MAX);
+    for (size_t i = 0; i < STATEMENTS; i++)
+        t->sql[i].max = SIZE_MAX;
     o->n_tables++;
     rows = DB_SELECT(
         o->db, "read the columns", why,
@@ -140,10 +138,10 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
         o->n_tables--;
         return STATUS_OK;
     }
-    write_sql(&t->all, "SELECT *", t, o->part ? 1 : 0);
-    write_sql(&t->end_all, "DELETE", t, o->part ? 1 : 0);
-    write_sql(&t->get, "SELECT *", t, COLUMNS_MAX);
-    write_sql(&t->end, "DELETE", t, COLUMNS_MAX);
+    write_sql(t, READ_ALL, "SELECT *", o->part ? 1 : 0);
+    write_sql(t, END_ALL, "DELETE", o->part ? 1 : 0);
+    write_sql(t, READ_ONE, "SELECT *", COLUMNS_MAX);
+    write_sql(t, END_ONE, "DELETE", COLUMNS_MAX);
     return rc;
 }
 
@@ -286,26 +284,22 @@ static void
 add_value(struct buf *to, sqlite3_value *value)
 {
     int type = sqlite3_value_type(value);
-    uint64_t bits = 0;
-    double real;
 
     buf_add(to, &(char){(char)type}, 1);
     if (type == DB_INTEGER) {
-        bits = (uint64_t)sqlite3_value_int64(value);
+        buf_add_big_endian(to, (uint64_t)sqlite3_value_int64(value), 8);
     } else if (type == DB_REAL) {
-        real = sqlite3_value_double(value);
+        double real = sqlite3_value_double(value);
+        uint64_t bits;
+
         memcpy(&bits, &real, sizeof(bits));
+        buf_add_big_endian(to, bits, 8);
     } else if (type == DB_TEXT || type == DB_BYTES) {
         const void *bytes = sqlite3_value_blob(value);
         size_t size = (size_t)sqlite3_value_bytes(value);
-        uint32_t big = htobe32((uint32_t)size);
 
-        buf_add(to, &big, sizeof(big));
+        buf_add_big_endian(to, size, 4);
         buf_add(to, bytes, size);
-    }
-    if (type == DB_INTEGER || type == DB_REAL) {
-        bits = htobe64(bits);
-        buf_add(to, &bits, sizeof(bits));
     }
 }
 
@@ -325,9 +319,8 @@ take_bytes(struct slice *from, size_t size)
 static bool
 take_value(struct slice *from, struct db_value *value)
 {
-    const char *type = take_bytes(from, 1), *bytes;
-    uint64_t bits;
-    uint32_t size;
+    const char *type = take_bytes(from, 1);
+    uint64_t number;
 
     if (!type)
         return false;
@@ -335,22 +328,16 @@ take_value(struct slice *from, struct db_value *value)
     if (*type == DB_NULL)
         return true;
     if (*type == DB_INTEGER || *type == DB_REAL) {
-        bytes = take_bytes(from, sizeof(bits));
-        if (!bytes)
+        if (!slice_take_big_endian(from, &number, 8))
             return false;
-        memcpy(&bits, bytes, sizeof(bits));
-        bits = be64toh(bits);
-        memcpy(&value->number, &bits, sizeof(bits)); /* or value->real */
+        memcpy(&value->number, &number, sizeof(number)); /* or value->real */
         return true;
     }
-    bytes = take_bytes(from, sizeof(size));
-    if (!bytes || (*type != DB_TEXT && *type != DB_BYTES))
+    if ((*type != DB_TEXT && *type != DB_BYTES) ||
+        !slice_take_big_endian(from, &number, 4))
         return false;
-    memcpy(&size, bytes, sizeof(size));
-    size = be32toh(size);
-    bytes = take_bytes(from, size);
-    value->bytes = (struct slice){bytes, size};
-    return bytes;
+    value->bytes = (struct slice){take_bytes(from, number), number};
+    return value->bytes.data;
 }
 
 /* The values of a row, and an end behind them. */
@@ -393,6 +380,7 @@ static enum status
 take_row(struct owned_db *o, struct table *t, struct slice key,
          const struct stream_row *row, struct problem *why)
 {
+    struct buf *put = &t->sql[PUT];
     row_values values;
     int n;
 
@@ -418,24 +406,23 @@ take_row(struct owned_db *o, struct table *t, struct slice key,
                           t->name, id);
     }
     if (row->is_deleted)
-        return db_do(o->db, "delete a row of the stream", why, t->end.data,
-                     values);
+        return db_do(o->db, "delete a row of the stream", why,
+                     t->sql[END_ONE].data, values);
     n = take_values(row->value, values);
     if (n <= 0 || n > t->n_columns)
         return say_newer(o, why);
     if (t->n_put != n) {
         t->n_put = n;
-        buf_clear(&t->put);
-        buf_add_format(&t->put, "INSERT OR REPLACE INTO \"%s\"(", t->name);
+        buf_clear(put);
+        buf_add_format(put, "INSERT OR REPLACE INTO \"%s\"(", t->name);
         for (int i = 0; i < n; i++)
-            buf_add_format(&t->put, "%s\"%s\"", i > 0 ? "," : "",
-                           t->columns[i]);
-        BUF_ADD(&t->put, ") VALUES(?");
+            buf_add_format(put, "%s\"%s\"", i > 0 ? "," : "", t->columns[i]);
+        BUF_ADD(put, ") VALUES(?");
         for (int i = 1; i < n; i++)
-            BUF_ADD(&t->put, ",?");
-        buf_add(&t->put, ")", 2);
+            BUF_ADD(put, ",?");
+        buf_add(put, ")", 2);
     }
-    return db_do(o->db, "write a row of the stream", why, t->put.data, values);
+    return db_do(o->db, "write a row of the stream", why, put->data, values);
 }
 
 /* A database that has read nothing yet must have no rows of its own, but those
@@ -450,15 +437,16 @@ check_first(struct owned_db *o, struct problem *why)
     for (size_t i = 0; !rc && !is_there && i < o->n_tables; i++)
         if (!kind || !kind->ceding || strcmp(o->tables[i].name, kind->ceding))
             rc = db_find(o->db, "look for rows", why, &is_there,
-                         o->tables[i].all.data, PART_VALUES(o), DB_INTO());
+                         o->tables[i].sql[READ_ALL].data, PART_VALUES(o),
+                         DB_INTO());
     if (!rc && is_there && !o->is_stale)
         return problem(why, STATUS_DIFFERENT,
                        "it has rows from before this broker was in the "
                        "cluster, and the cluster has others: move the file "
                        "away, and start again");
     for (size_t i = 0; !rc && i < o->n_tables; i++)
-        rc = db_do(o->db, "delete former rows", why, o->tables[i].end_all.data,
-                   PART_VALUES(o));
+        rc = db_do(o->db, "delete former rows", why,
+                   o->tables[i].sql[END_ALL].data, PART_VALUES(o));
     return rc;
 }
 
@@ -653,7 +641,8 @@ add_changed(struct owned_db *o, struct outgoing *out,
         return STATUS_OK;
     take_values((struct slice){out->bytes.data + key, out->bytes.size - key},
                 values);
-    rows = db_select(o->db, "read a changed row", why, t->get.data, values);
+    rows = db_select(o->db, "read a changed row", why, t->sql[READ_ONE].data,
+                     values);
     if (db_next(&rows, DB_INTO()))
         add_columns(out, rows.statement);
     return db_rows_end(&rows);
@@ -715,8 +704,8 @@ static enum status
 add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
         struct problem *why)
 {
-    struct db_rows rows =
-        db_select(o->db, "read all rows", why, t->all.data, PART_VALUES(o));
+    struct db_rows rows = db_select(o->db, "read all rows", why,
+                                    t->sql[READ_ALL].data, PART_VALUES(o));
 
     while (db_next(&rows, DB_INTO())) {
         if (!begin_row(out, t, false)) {
@@ -765,11 +754,10 @@ append_behind(struct owned_db *o, const struct outgoing *out,
 static enum status
 send_rows(struct owned_db *o, bool is_all, struct problem *why)
 {
-    struct outgoing out = {NULL, 0, 0, {0}};
+    struct outgoing out = {.bytes = {.max = SIZE_MAX}};
     const char *at;
     enum status rc = STATUS_OK;
 
-    buf_init(&out.bytes, SIZE_MAX);
     if (!is_all)
         rc = collect_changes(o, &out, why);
     for (size_t i = 0; is_all && !rc && i < o->n_tables; i++) {
@@ -828,12 +816,6 @@ owned_db_own(struct owned_db *o, const struct leases *leases,
 }
 
 bool
-owned_db_is_empty(const struct owned_db *o)
-{
-    return o->n_kept == 0;
-}
-
-bool
 owned_db_has_followed(const struct owned_db *o)
 {
     return o->id_kept != 0;
@@ -871,49 +853,21 @@ owned_db_end(struct db *db, struct owned_db *o, enum status rc,
     return rc;
 }
 
-/* Notes */
-
-uint64_t
-owned_db_next_note(const struct owned_db *o)
-{
-    return o->n_notes + 1;
-}
-
 void
-owned_db_note(struct owned_db *o, const struct slice bytes[LEASES_MAX],
-              uint64_t keep_from)
+owned_db_note(struct owned_db *o, const struct stream_note *note)
 {
-    o->note = (struct stream_note){.n = ++o->n_notes, .keep_from = keep_from};
-    if (bytes)
-        memcpy(o->note.bytes, bytes, sizeof(o->note.bytes));
-}
-
-struct note_reader {
-    struct owned_db *owned;
-    order_fn *fn;
-    void *user;
-};
-
-static void
-on_note(uint64_t n, struct slice bytes, void *user)
-{
-    struct note_reader *r = user;
-
-    if (r->owned->n_notes < n)
-        r->owned->n_notes = n;
-    r->fn(n, bytes, r->user);
+    o->note = *note;
 }
 
 enum status
 owned_db_read_notes(struct owned_db *o, order_fn *fn, void *user,
                     struct problem *why)
 {
-    struct note_reader r = {o, fn, user};
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < LEASES_MAX; i++)
         if (o->leases->all[i])
-            rc = o->streams->ops->notes(o->streams, o->leases->all[i]->name,
-                                        on_note, &r, why);
+            rc = o->streams->ops->notes(o->streams, o->leases->all[i]->name, fn,
+                                        user, why);
     return rc;
 }

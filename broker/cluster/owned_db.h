@@ -103,11 +103,9 @@ MUST_CHECK enum status owned_db_own(struct owned_db *o,
 /* From now on appends have these leases; lent. */
 void owned_db_set_leases(struct owned_db *o, const struct leases *leases);
 
-/* The number of the last row that the database has. */
+/* The number of the last row of the stream that the database has; 0: it has
+ * none. */
 uint64_t owned_db_last(const struct owned_db *o);
-
-/* True if the database has no row of the stream. */
-bool owned_db_is_empty(const struct owned_db *o);
 
 /* True if the database has read the stream to its end, be it empty, also before
  * a restart. */
@@ -124,17 +122,12 @@ MUST_CHECK enum status owned_db_end(struct db *db, struct owned_db *o,
 
 /* Notes (streams.h), of the owner: they change no row. */
 
-/* The number that the next note gets. */
-uint64_t owned_db_next_note(const struct owned_db *o);
-
-/* Has owned_db_end send notes with the rows of this transaction, one for each
- * lease; `bytes` (NULL: none) are lent until then. Notes with numbers below
- * `keep_from` (0: none) are dropped. A number is not used again: nobody may
- * know whether its note is kept. */
-void owned_db_note(struct owned_db *o, const struct slice bytes[LEASES_MAX],
-                   uint64_t keep_from);
+/* Has owned_db_end send a note with the rows of this transaction, whose bytes
+ * are lent until then. A number is not used again: nobody may know whether its
+ * note is kept. */
+void owned_db_note(struct owned_db *o, const struct stream_note *note);
 
 /* Hands over the notes that former owners of the leases have left, behind
- * owned_db_own. */
+ * owned_db_own: the next one has a greater number than all of these. */
 MUST_CHECK enum status owned_db_read_notes(struct owned_db *o, order_fn *fn,
                                            void *user, struct problem *why);

@@ -52,12 +52,12 @@ write_behind(struct hub *hub)
         struct verification *v = list_entry(row, struct verification, row);
 
         if (row->ended_id != 0)
-            hub_rows_delete(hub->db, row);
+            hub_rows_delete(hub->db, row, row->ended_id);
         else if (row->kind == HUB_ROW_SUBSCRIPTION)
             hub_rows_put_subscription(
                 hub->db, list_entry(row, struct subscription, row));
         else if (verification_is_replaced(v))
-            hub_rows_replace_request(hub->db, v);
+            hub_rows_delete(hub->db, row, v->id);
         else
             hub_rows_put_request(hub->db, v);
     }

@@ -126,9 +126,8 @@ report_subscription(struct buf *to, const struct subscription *s)
 {
     bool is_waiting = !s->delivery && s->failures > 0, has_head;
     uint64_t head = 0;
-    struct buf url;
+    struct buf url = {.max = 2 * WEBSUB_URL_MAX};
 
-    buf_init(&url, 2 * WEBSUB_URL_MAX);
     topic_write_url(&url, s->topic);
     buf_add_format(to, "{\"id\":%" PRIu64, s->id);
     json_text_member(to, "topic", buf_slice(&url));
@@ -187,8 +186,9 @@ report_verification(struct buf *to, const struct verification *r)
 
 /* Commands */
 
-/* A set has two topics, a relay one. */
+/* A set has two topics, a relay one; each has subscriptions and requests. */
 #define TOPICS_MAX 2
+#define ROWS_MAX   (2 * TOPICS_MAX)
 
 /* Finds the topics of the set or relay that the command names; NULL: nobody has
  * subscribed. */
@@ -211,30 +211,38 @@ find_topics(struct command *command, struct topic *topics[TOPICS_MAX])
     return STATUS_OK;
 }
 
-/* A row of a list: a subscription, a request, or neither. */
-struct row {
-    struct subscription *s;
-    struct verification *r;
-};
+static struct callback_tables *
+tables_of(struct hub *hub, enum hub_row_kind kind)
+{
+    return kind == HUB_ROW_REQUEST ? &hub->verifications.tables
+                                   : &hub->subscriptions;
+}
+
+/* The row of a key in tables_of(kind). */
+static const struct hub_row *
+row_of(struct callback_key *key, enum hub_row_kind kind)
+{
+    return kind == HUB_ROW_REQUEST
+               ? &list_entry(key, struct verification, key)->row
+               : &list_entry(key, struct subscription, key)->row;
+}
 
 static void
-add_row(struct buf *to, const struct row *row, size_t n)
+add_row(struct buf *to, const struct hub_row *row, size_t n)
 {
     if (n > 0)
         BUF_ADD(to, ",\n");
-    if (row->s)
-        report_subscription(to, row->s);
+    if (row->kind == HUB_ROW_REQUEST)
+        report_verification(to, list_entry(row, struct verification, row));
     else
-        report_verification(to, row->r);
+        report_subscription(to, list_entry(row, struct subscription, row));
 }
 
 /* False: another broker asks for the rows of another part. */
 static bool
-is_asked_for(const struct command *command, const struct row *row)
+is_asked_for(const struct command *command, const struct hub_row *row)
 {
-    unsigned part = row->s ? row->s->row.part : row->r->row.part;
-
-    return command->part < 0 || (unsigned)command->part == part;
+    return command->part < 0 || (unsigned)command->part == row->part;
 }
 
 /* Appends those with ids above command->id. Subscriptions and requests share
@@ -243,31 +251,32 @@ is_asked_for(const struct command *command, const struct row *row)
 static void
 list_all(struct command *command, struct topic *topics[TOPICS_MAX])
 {
-    struct hub *hub = command->hub;
     struct buf *to = &command->text;
     uint64_t after = command->id;
     size_t n = 0, n_lists = 0, from = 0;
 
     struct {
         struct list *all, *next;
-        bool is_of_requests;
-    } lists[2 * TOPICS_MAX];
+        enum hub_row_kind kind;
+    } lists[ROWS_MAX];
 
-    for (size_t i = 0; i < TOPICS_MAX; i++)
-        for (int k = 0; topics[i] && k < 2; k++, n_lists++) {
-            struct list *all =
-                k ? &topics[i]->requests : &topics[i]->subscriptions;
-            struct callback_tables *tables =
-                k ? &hub->verifications.tables : &hub->subscriptions;
+    for (size_t i = 0; i < ROWS_MAX; i++) {
+        struct topic *topic = topics[i / 2];
+        enum hub_row_kind kind = i % 2;
+        struct list *all;
 
-            lists[n_lists].all = all;
-            lists[n_lists].next =
-                callback_tables_behind(tables, all, topics[i], after);
-            lists[n_lists].is_of_requests = k;
-        }
+        if (!topic)
+            continue;
+        all =
+            kind == HUB_ROW_REQUEST ? &topic->requests : &topic->subscriptions;
+        lists[n_lists].all = all;
+        lists[n_lists].next = callback_tables_behind(
+            tables_of(command->hub, kind), all, topic, after);
+        lists[n_lists++].kind = kind;
+    }
     for (;;) {
         struct callback_key *first = NULL, *key;
-        struct row row;
+        const struct hub_row *row;
 
         for (size_t i = 0; i < n_lists; i++) {
             key = list_entry(lists[i].next, struct callback_key, of_topic);
@@ -280,18 +289,14 @@ list_all(struct command *command, struct topic *topics[TOPICS_MAX])
         if (!first)
             break;
         lists[from].next = first->of_topic.next;
-        row =
-            lists[from].is_of_requests
-                ? (struct row){.r = list_entry(first, struct verification, key)}
-                : (struct row){.s =
-                                   list_entry(first, struct subscription, key)};
-        if (!is_asked_for(command, &row))
+        row = row_of(first, lists[from].kind);
+        if (!is_asked_for(command, row))
             continue;
         if (n == REPORT_PAGE) {
             buf_add_format(to, "],\"next\":%" PRIu64 "}\n", after);
             return;
         }
-        add_row(to, &row, n++);
+        add_row(to, row, n++);
         after = first->id;
     }
     BUF_ADD(to, "]}\n");
@@ -301,23 +306,17 @@ list_all(struct command *command, struct topic *topics[TOPICS_MAX])
 static void
 list_of_callback(struct command *command, struct topic *topics[TOPICS_MAX])
 {
-    struct slice callback = command->request.callback;
+    struct callback_key *key;
     size_t n = 0;
 
-    for (size_t i = 0; i < TOPICS_MAX; i++) {
-        struct row row = {.s = NULL};
-
-        if (!topics[i])
+    for (size_t i = 0; i < ROWS_MAX; i++) {
+        if (!topics[i / 2])
             continue;
-        for (enum subscription_kind k = 0; k <= SUBSCRIPTION_HUB; k++) {
-            row.s = subscription_find(topics[i], k, callback);
-            if (row.s && is_asked_for(command, &row))
-                add_row(&command->text, &row, n++);
-        }
-        row = (struct row){.r = verification_find(topics[i], callback)};
-        for (; row.r; row.r = verification_same(row.r))
-            if (is_asked_for(command, &row))
-                add_row(&command->text, &row, n++);
+        key = callback_tables_find(tables_of(command->hub, i % 2),
+                                   topics[i / 2], command->request.callback);
+        for (; key; key = callback_tables_same(key))
+            if (is_asked_for(command, row_of(key, i % 2)))
+                add_row(&command->text, row_of(key, i % 2), n++);
     }
     BUF_ADD(&command->text, "]}\n");
 }
@@ -349,35 +348,38 @@ take_row(struct slice *rows, bool *goes_on)
     return row;
 }
 
+/* The list whose first row has the least id. NULL: no rows are left. */
+static struct slice *
+find_first(struct slice *lists, size_t n, uint64_t *least)
+{
+    struct slice *first = NULL;
+    uint64_t id;
+
+    for (size_t i = 0; i < n; i++)
+        if (first_id(lists[i], &id) && (!first || id < *least)) {
+            first = &lists[i];
+            *least = id;
+        }
+    return first;
+}
+
 void
 hub_lists_merge(struct buf *to, struct slice *lists, size_t n)
 {
-    uint64_t last = 0, least = 0, id;
-    size_t n_rows = 0, from = 0;
+    uint64_t last = 0;
+    struct slice *first;
     bool goes_on = false;
 
     for (size_t i = 0; i < n; i++)
         lists[i] = slice_from(lists[i], sizeof(LIST_START) - 1);
     BUF_ADD(to, LIST_START);
-    while (n_rows < REPORT_PAGE) {
-        bool is_there = false;
-
-        for (size_t i = 0; i < n; i++)
-            if (first_id(lists[i], &id) && (!is_there || id < least)) {
-                is_there = true;
-                least = id;
-                from = i;
-            }
-        if (!is_there)
-            break;
-        if (n_rows++ > 0)
+    for (int i = 0; i < REPORT_PAGE && (first = find_first(lists, n, &last));
+         i++) {
+        if (i > 0)
             BUF_ADD(to, ",\n");
-        buf_add_slice(to, take_row(&lists[from], &goes_on));
-        last = least;
+        buf_add_slice(to, take_row(first, &goes_on));
     }
-    for (size_t i = 0; i < n; i++)
-        goes_on |= first_id(lists[i], &id);
-    if (goes_on)
+    if (goes_on || find_first(lists, n, &(uint64_t){0}))
         buf_add_format(to, "],\"next\":%" PRIu64 "}\n", last);
     else
         BUF_ADD(to, "]}\n");
@@ -402,7 +404,7 @@ run_list(struct command *command)
 /* Finds the subscription, or the waiting request, that the command names: one
  * of the two, or STATUS_NOT_FOUND. STATUS_INVALID: a request does not do. */
 static enum status
-find_row(struct command *command, struct row *row)
+find_row(struct command *command, const struct hub_row **row)
 {
     bool needs_active =
         command->kind == COMMAND_REDELIVER || command_calls(command);
@@ -411,18 +413,19 @@ find_row(struct command *command, struct row *row)
 
     if (rc)
         return rc;
-    row->s = subscription_by_id(command->hub, command->id);
-    row->r = verification_by_id(command->hub, command->id);
-    if (row->s && row->s->topic != topics[0] && row->s->topic != topics[1])
-        row->s = NULL;
-    if (row->r && row->r->topic != topics[0] && row->r->topic != topics[1])
-        row->r = NULL;
-    if (!row->s && !row->r)
+    for (enum hub_row_kind kind = 0; kind <= HUB_ROW_REQUEST; kind++) {
+        struct callback_key *key =
+            callback_tables_by_id(tables_of(command->hub, kind), command->id);
+
+        if (key && (key->topic == topics[0] || key->topic == topics[1]))
+            *row = row_of(key, kind);
+    }
+    if (!*row)
         return problem(&command->why, STATUS_NOT_FOUND,
                        "%s \"%s\" has no subscription %" PRIu64,
                        command->is_relay ? "relay" : "set", command->name,
                        command->id);
-    return row->s || !needs_active
+    return (*row)->kind == HUB_ROW_SUBSCRIPTION || !needs_active
                ? STATUS_OK
                : problem(&command->why, STATUS_INVALID,
                          "subscription %" PRIu64 " is not active yet",
@@ -436,36 +439,44 @@ static void
 run_named(struct command *command)
 {
     struct buf *to = &command->text;
-    struct row row = {.s = NULL};
-    uint64_t after;
+    const struct hub_row *row = NULL;
     enum status rc = find_row(command, &row);
+    struct subscription *s;
+    struct verification *r;
+    bool is_request;
+    uint64_t after;
 
-    if (!rc && command->kind == COMMAND_REDELIVER)
-        rc = topic_judge(row.s->topic, command->after, &after, &command->why);
+    if (rc) {
+        command_answer_now(command, rc, NULL);
+        return;
+    }
+    is_request = row->kind == HUB_ROW_REQUEST;
+    s = list_entry(row, struct subscription, row);
+    r = list_entry(row, struct verification, row);
+    if (command->kind == COMMAND_REDELIVER)
+        rc = topic_judge(s->topic, command->after, &after, &command->why);
     if (rc) {
         command_answer_now(command, rc, NULL);
     } else if (command_calls(command)) {
-        single_delivery_begin(row.s, command); /* which answers it */
+        single_delivery_begin(s, command);     /* which answers it */
     } else if (command->kind == COMMAND_END) { /* denies its callback: W-042 */
-        if (row.s)
-            subscription_end(row.s, END_DELETED);
-        else
+        if (is_request)
             verification_deny(
-                row.r,
-                SLICE("the operator of the hub has refused the request"));
+                r, SLICE("the operator of the hub has refused the request"));
+        else
+            subscription_end(s, END_DELETED);
         command_end(command, STATUS_OK, 204);
     } else if (command->kind == COMMAND_ATTEMPTS) {
-        if (row.s)
-            attempt_log_report(to, row.s);
+        if (is_request)
+            buf_add_format(
+                to, "{\"subscription\":%" PRIu64 ",\"attempts\":[]}\n", r->id);
         else
-            buf_add_format(to,
-                           "{\"subscription\":%" PRIu64 ",\"attempts\":[]}\n",
-                           row.r->id);
+            attempt_log_report(to, s);
         command_report(command, STATUS_OK);
     } else {
         if (command->kind == COMMAND_REDELIVER)
-            subscription_redeliver(row.s, after);
-        add_row(to, &row, 0);
+            subscription_redeliver(s, after);
+        add_row(to, row, 0);
         BUF_ADD(to, "\n");
         if (command->kind == COMMAND_REDELIVER)
             command_end(command, STATUS_OK, 200);

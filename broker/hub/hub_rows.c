@@ -158,17 +158,6 @@ hub_rows_read(struct hub_db *h, unsigned parts, hub_record_fn *fn, void *user,
         (of)->terms.form, (of)->terms.wants_v1a
 #define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?,?,?,?"
 
-static void
-delete_row(struct hub_db *h, enum hub_row_kind kind, uint64_t id)
-{
-    if (kind == HUB_ROW_REQUEST) {
-        HUB_DB_WRITE(h, "DELETE FROM requests WHERE id=?", id);
-        return;
-    }
-    HUB_DB_WRITE(h, "DELETE FROM subscriptions WHERE id=?", id);
-    HUB_DB_WRITE(h, "DELETE FROM cursors WHERE id=?", id);
-}
-
 void
 hub_rows_put_range(struct hub_db *h, struct subscription *s)
 {
@@ -176,7 +165,7 @@ hub_rows_put_range(struct hub_db *h, struct subscription *s)
     s->range.id = s->id;
     s->range.after = s->reader.after;
     s->range.last = s->reader.upto;
-    hub_db_put_range(h, &s->range);
+    list_put(&h->ranges, &s->range.node);
 }
 
 /* The cursor is in a note, too: earlier ones may have another. */
@@ -197,6 +186,7 @@ hub_rows_put_subscription(struct hub_db *h, struct subscription *s)
     hub_rows_put_range(h, s);
 }
 
+/* A range says all that a cursor says, as firmly. */
 void
 hub_rows_put_cursor(struct hub_db *h, struct subscription *s)
 {
@@ -217,15 +207,19 @@ hub_rows_put_request(struct hub_db *h, struct verification *v)
 }
 
 void
-hub_rows_replace_request(struct hub_db *h, struct verification *v)
+hub_rows_delete(struct hub_db *h, struct hub_row *row, uint64_t id)
 {
-    hub_db_note(h, &v->row);
-    delete_row(h, HUB_ROW_REQUEST, v->id);
+    hub_db_note(h, row);
+    if (row->kind == HUB_ROW_REQUEST) {
+        HUB_DB_WRITE(h, "DELETE FROM requests WHERE id=?", id);
+        return;
+    }
+    HUB_DB_WRITE(h, "DELETE FROM subscriptions WHERE id=?", id);
+    HUB_DB_WRITE(h, "DELETE FROM cursors WHERE id=?", id);
 }
 
 void
-hub_rows_delete(struct hub_db *h, struct hub_row *ended)
+hub_rows_end(struct hub_db *h, const struct hub_row *row, uint64_t id)
 {
-    hub_db_note(h, ended);
-    delete_row(h, ended->kind, ended->ended_id);
+    hub_rows_delete(h, hub_row_ended(row->kind, id, row->part), id);
 }

@@ -59,13 +59,13 @@ MUST_CHECK enum status hub_rows_read(struct hub_db *h, unsigned parts,
 void hub_rows_put_subscription(struct hub_db *h, struct subscription *s);
 void hub_rows_put_request(struct hub_db *h, struct verification *v);
 
-/* Deletes a row that memory no longer has (hub_row_ended), or is about to
- * forget. */
-void hub_rows_delete(struct hub_db *h, struct hub_row *ended);
+/* Deletes the row with that id: one without an owner (hub_row_ended), or that
+ * of a request that a newer one replaces: if the turn is not kept the older
+ * request stays, and so does its row. */
+void hub_rows_delete(struct hub_db *h, struct hub_row *row, uint64_t id);
 
-/* Deletes the row of a request that a newer one replaces: if the turn is not
- * kept the older request stays, and so does its row. */
-void hub_rows_replace_request(struct hub_db *h, struct verification *v);
+/* Deletes the row of what memory is about to forget. */
+void hub_rows_end(struct hub_db *h, const struct hub_row *row, uint64_t id);
 
 /* Writes the cursor and the range of a delivery that is about to be tried.
  * Without fsync. */

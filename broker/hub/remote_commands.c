@@ -1,6 +1,5 @@
 #include "broker/hub/remote_commands.h"
 
-#include <endian.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -33,26 +32,17 @@ struct fields {
 static void
 pass_field(struct fields *f, struct slice *field)
 {
-    uint32_t size = htobe32((uint32_t)field->size);
-    struct slice rest = f->from;
+    uint64_t size = 0;
 
     if (f->to) {
-        buf_add(f->to, &size, sizeof(size));
+        buf_add_big_endian(f->to, field->size, 4);
         buf_add_slice(f->to, *field);
         return;
     }
-    *field = (struct slice){NULL, 0};
-    if (rest.size >= sizeof(size)) {
-        memcpy(&size, rest.data, sizeof(size));
-        size = be32toh(size);
-        slice_skip(&rest, sizeof(size));
-    }
-    f->is_bad |= rest.size == f->from.size || size > rest.size;
-    if (f->is_bad)
-        return;
-    *field = (struct slice){rest.data, size};
-    slice_skip(&rest, size);
-    f->from = rest;
+    f->is_bad |=
+        !slice_take_big_endian(&f->from, &size, 4) || size > f->from.size;
+    *field = (struct slice){f->from.data, f->is_bad ? 0 : size};
+    slice_skip(&f->from, field->size);
 }
 
 static void
@@ -63,9 +53,9 @@ pass_number(struct fields *f, uint64_t *number)
 
     pass_field(f, &field);
     f->is_bad |= field.size != sizeof(big);
+    *number = 0;
     if (!f->is_bad)
-        memmove(&big, field.data, sizeof(big));
-    *number = f->is_bad ? 0 : be64toh(big);
+        (void)!slice_take_big_endian(&field, number, sizeof(*number));
 }
 
 /* A text that must fit into `size`, terminated. */
@@ -121,8 +111,7 @@ pass_principal(struct fields *f, struct command *command, struct tokens *tokens,
     if (p) {
         snprintf(name, sizeof(name), "%s", p->name);
         rights = p->rights;
-        ends_us = (uint64_t)atomic_load_explicit(&p->authority.ends_us,
-                                                 memory_order_relaxed);
+        ends_us = (uint64_t)load_relaxed(&p->authority.ends_us);
     }
     observe = rights.observe;
     admin = rights.admin;
@@ -279,19 +268,13 @@ remote_command_read_outcome(struct command *command, struct slice bytes)
 /* Commands of this broker that may be on their way at once. */
 #define SENT_MAX 1000
 
-/* A list whose rows come from several brokers. */
-struct collection {
-    struct command *command;
-    struct command *answers[HUB_PARTS];
-    size_t n, n_asked;
-};
-
 /* A command of this broker, or of another one. */
 struct errand {
     struct list node;
     struct remote_commands *all;
-    struct command *command; /* of a collection: for an answer */
-    struct collection *of;   /* or NULL */
+    struct command *command;
+    struct command *list; /* NULL; else the rows that answer `command` are a
+                             part of this one's */
     unsigned part;
     uint64_t id;     /* of the order */
     uint64_t n;      /* the last record of the broker that was asked */
@@ -343,7 +326,6 @@ add_errands(struct remote_commands *c, struct command *command, unsigned parts)
 {
     const struct cluster_seat *seat = c->options.seat;
     bool is_one = (parts & (parts - 1)) == 0;
-    struct collection *of = is_one ? NULL : memory_new(1, sizeof(*of));
 
     for (unsigned i = 0; i < HUB_PARTS; i++) {
         struct errand *e;
@@ -354,15 +336,12 @@ add_errands(struct remote_commands *c, struct command *command, unsigned parts)
         *e = (struct errand){
             .all = c,
             .command = is_one ? command : command_new(COMMAND_LIST, 0),
-            .of = of,
+            .list = is_one ? NULL : command,
             .part = i,
             .n = seat->place(seat->user),
             .over_us = clock_steady_us() + ORDER_US +
                        (command_calls(command) ? c->options.call_us : 0)};
-        if (of) {
-            of->command = command;
-            of->n_asked++;
-        }
+        command->n_asked++;
         list_append(&c->sent, &e->node);
         c->n++;
     }
@@ -389,37 +368,27 @@ remote_commands_send(struct remote_commands *c, struct command *command,
     return rc;
 }
 
-/* Adds an answer; with the last one the list is whole, or has the first
- * failure. */
+/* Adds the rows of an answer; with the last one the list is whole, or has the
+ * first failure. */
 static void
-collect(struct collection *of, struct command *answer)
+collect(struct command *list, struct command *answer)
 {
-    struct command *command = of->command;
-    struct slice lists[HUB_PARTS + 1];
-    struct buf rows = command->text;
+    struct buf rows = list->text;
+    struct slice lists[] = {buf_slice(&rows), buf_slice(&answer->text)};
 
-    of->answers[of->n++] = answer;
-    if (of->n < of->n_asked)
-        return;
-    lists[0] = buf_slice(&rows);
-    command->http = 200;
-    for (size_t i = of->n; i > 0; i--) {
-        answer = of->answers[i - 1];
-        lists[i] = buf_slice(&answer->text);
-        if (!answer->status)
-            continue;
-        command->status = answer->status;
-        command->http = answer->http;
-        command->why = answer->why;
+    list->text = (struct buf){.max = SIZE_MAX};
+    if (!list->status && !answer->status) {
+        list->http = 200;
+        hub_lists_merge(&list->text, lists, N_ELEMENTS(lists));
+    } else if (!list->status) {
+        list->status = answer->status;
+        list->http = answer->http;
+        list->why = answer->why;
     }
-    buf_init(&command->text, SIZE_MAX);
-    if (!command->status)
-        hub_lists_merge(&command->text, lists, of->n + 1);
     buf_fini(&rows);
-    for (size_t i = 0; i < of->n; i++)
-        command_free(of->answers[i]);
-    free(of);
-    command->done(command);
+    command_free(answer);
+    if (--list->n_asked == 0)
+        list->done(list);
 }
 
 /* Gives a command of this broker back. */
@@ -431,8 +400,8 @@ end_sent(struct errand *e)
     pthread_mutex_lock(&c->mutex);
     c->n--;
     pthread_mutex_unlock(&c->mutex);
-    if (e->of)
-        collect(e->of, e->command);
+    if (e->list)
+        collect(e->list, e->command);
     else
         e->command->done(e->command);
     free(e);
@@ -452,16 +421,13 @@ order_sent(struct remote_commands *c)
     struct errand *e;
 
     while ((e = take_first(c, &c->sent))) {
-        struct command *command = e->of ? e->of->command : e->command;
+        struct command *command = e->list ? e->list : e->command;
+        struct buf bytes = {.max = INT32_MAX};
         struct problem why;
-        struct buf bytes;
-        uint64_t n;
         enum status rc;
 
         command->part = (int)e->part;
-        buf_init(&bytes, INT32_MAX);
-        n = htobe64(e->n);
-        buf_add(&bytes, &n, sizeof(n));
+        buf_add_big_endian(&bytes, e->n, sizeof(e->n));
         remote_command_write(&bytes, command);
         rc = bytes.failed
                  ? problem_memory(&why)
@@ -530,11 +496,7 @@ on_order(uint64_t id, struct slice bytes, void *user)
 
     *e = (struct errand){
         .all = c, .id = id, .over_us = clock_steady_us() + ORDER_US};
-    if (bytes.size >= sizeof(e->n)) {
-        memcpy(&e->n, bytes.data, sizeof(e->n));
-        e->n = be64toh(e->n);
-        slice_skip(&bytes, sizeof(e->n));
-    }
+    (void)!slice_take_big_endian(&bytes, &e->n, sizeof(e->n));
     rc = remote_command_read(&e->command, bytes, c->options.tokens, &why);
     if (!rc) {
         e->command->done = on_run;
@@ -583,10 +545,9 @@ answer_ended(struct remote_commands *c)
     struct errand *e;
 
     while ((e = take_first(c, &c->ended))) {
-        struct buf bytes;
+        struct buf bytes = {.max = SIZE_MAX};
         struct problem why;
 
-        buf_init(&bytes, SIZE_MAX);
         remote_command_write_outcome(&bytes, e->command);
         if (!bytes.failed)
             (void)c->streams->ops->answer(c->streams, e->id, buf_slice(&bytes),
@@ -607,9 +568,8 @@ find_leases(struct remote_commands *c, struct lease held[HUB_PARTS],
     bool has_some = false;
 
     for (unsigned i = 0; i < HUB_PARTS; i++) {
-        held[i] = (struct lease){
-            .name = c->leases[i],
-            .term = atomic_load_explicit(&c->terms[i], memory_order_relaxed)};
+        held[i] = (struct lease){.name = c->leases[i],
+                                 .term = load_relaxed(&c->terms[i])};
         leases->all[i] = held[i].term > 0 ? &held[i] : NULL;
         has_some |= held[i].term > 0;
     }
@@ -653,7 +613,7 @@ run_remote(struct thread *t)
 void
 remote_commands_own(struct remote_commands *c, unsigned part, uint64_t term)
 {
-    atomic_store_explicit(&c->terms[part], term, memory_order_relaxed);
+    store_relaxed(&c->terms[part], term);
     wake(c);
 }
 

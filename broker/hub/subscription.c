@@ -43,12 +43,6 @@ subscription_find(const struct topic *topic, enum subscription_kind kind,
     return subscription_of(key);
 }
 
-struct subscription *
-subscription_by_id(struct hub *hub, uint64_t id)
-{
-    return subscription_of(callback_tables_by_id(&hub->subscriptions, id));
-}
-
 /* Terms in effect */
 
 /* The results of make_effect. */
@@ -371,8 +365,7 @@ subscription_end(struct subscription *s, enum subscription_end how)
 
     delivery_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
-    hub_rows_delete(hub->db,
-                    hub_row_ended(HUB_ROW_SUBSCRIPTION, s->id, s->row.part));
+    hub_rows_end(hub->db, &s->row, s->id);
     DIAG(DIAG_INFO, "hub", "a subscription has ended", HUB_KEYS(s),
          diag_text("how", ends[how].name));
     if (ends[how].denial && s->kind == SUBSCRIPTION_CALLBACK) {

@@ -170,7 +170,6 @@ MUST_CHECK enum status subscriptions_check_room(struct hub *hub,
 struct subscription *subscription_find(const struct topic *topic,
                                        enum subscription_kind kind,
                                        struct slice callback);
-struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 
 /* True if its callback has failed or hung lately. */
 static inline bool

@@ -91,22 +91,18 @@ verification_of(struct callback_key *key)
     return key ? list_entry(key, struct verification, key) : NULL;
 }
 
-struct verification *
-verification_by_id(struct hub *hub, uint64_t id)
-{
-    return verification_of(
-        callback_tables_by_id(&hub->verifications.tables, id));
-}
+/* Return the first request of that pair, and the next one of the same pair; or
+ * NULL. */
 
-struct verification *
-verification_find(const struct topic *topic, struct slice callback)
+static struct verification *
+find_request(const struct topic *topic, struct slice callback)
 {
     return verification_of(callback_tables_find(
         &topic->hub->verifications.tables, topic, callback));
 }
 
-struct verification *
-verification_same(const struct verification *r)
+static struct verification *
+same_request(const struct verification *r)
 {
     return verification_of(callback_tables_same(&r->key));
 }
@@ -115,9 +111,9 @@ bool
 verification_is_replaced(const struct verification *r)
 {
     const struct verification *other =
-        verification_find(r->topic, slice_of(r->callback));
+        find_request(r->topic, slice_of(r->callback));
 
-    for (; other; other = verification_same(other))
+    for (; other; other = same_request(other))
         if (other->id > r->id)
             return true;
     return false;
@@ -128,8 +124,7 @@ verification_is_replaced(const struct verification *r)
 static void
 end_verification(struct verification *r)
 {
-    hub_rows_delete(r->hub->db,
-                    hub_row_ended(HUB_ROW_REQUEST, r->id, r->row.part));
+    hub_rows_end(r->hub->db, &r->row, r->id);
     forget_verification(r);
 }
 
@@ -306,9 +301,9 @@ verification_kept(struct hub *hub)
         r = list_entry(all->fresh.prev, struct verification, turn);
         list_remove(&r->turn);
         list_prepend(&all->due, &r->turn);
-        other = verification_find(r->topic, slice_of(r->callback));
+        other = find_request(r->topic, slice_of(r->callback));
         for (; other; other = next) {
-            next = verification_same(other);
+            next = same_request(other);
             if (other->id < r->id)
                 forget_verification(other);
         }
@@ -519,10 +514,10 @@ verification_take(struct command *command)
     r = enter_verification(topic, &record);
     list_append(&hub->verifications.fresh, &r->turn);
     hub_rows_put_request(hub->db, r);
-    other = verification_find(topic, record.callback);
-    for (; other; other = verification_same(other))
+    other = find_request(topic, record.callback);
+    for (; other; other = same_request(other))
         if (other != r)
-            hub_rows_replace_request(hub->db, other);
+            hub_rows_delete(hub->db, &other->row, other->id);
 
 release:
     topic->n_holds--;

@@ -89,15 +89,6 @@ void verification_deny(struct verification *request, struct slice reason);
 /* Denies the requests whose owner has ended. */
 void verification_look(struct hub *hub);
 
-/* The waiting request with this id, or NULL. */
-struct verification *verification_by_id(struct hub *hub, uint64_t id);
-
-/* Return the first request of that pair, and the next one of the same pair; or
- * NULL. */
-struct verification *verification_find(const struct topic *topic,
-                                       struct slice callback);
-struct verification *verification_same(const struct verification *r);
-
 /* True if there is a newer request of the same pair: this one is about to go,
  * and has no row. */
 bool verification_is_replaced(const struct verification *r);

@@ -1,6 +1,5 @@
 #include "broker/journal/pg_connection.h"
 
-#include <endian.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>

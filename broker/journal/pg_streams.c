@@ -1,6 +1,5 @@
 #include "broker/journal/pg_streams.h"
 
-#include <endian.h>
 #include <poll.h>
 
 #include "base/clock.h"
@@ -163,18 +162,24 @@ streams_of(struct streams *streams)
 static enum status
 connect_streams(struct pg_streams *s, struct problem *why)
 {
-    enum status rc;
-
-    if (!s->c.handle && clock_steady_us() < s->retry_at_us)
-        return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);
-    if (!s->c.handle)
+    if (!s->c.handle) {
         s->is_listening = false;
-    rc = pg_connect(&s->c, &s->last);
-    if (rc) {
-        s->retry_at_us = clock_steady_us() + RETRY_US;
-        return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);
+        if (clock_steady_us() < s->retry_at_us)
+            return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);
     }
-    return STATUS_OK;
+    if (!pg_connect(&s->c, &s->last))
+        return STATUS_OK;
+    s->retry_at_us = clock_steady_us() + RETRY_US;
+    return problem(why, STATUS_UNREACHABLE, "%s", s->last.text);
+}
+
+static enum status
+run_once(struct pg_streams *s, const struct pg_statement *statements, size_t n,
+         struct problem *why)
+{
+    enum status rc = connect_streams(s, why);
+
+    return rc ? rc : pg_run(&s->c, statements, n, why);
 }
 
 /* Runs statements that may be repeated: a kept connection may have ended long
@@ -184,16 +189,10 @@ run_again(struct pg_streams *s, const struct pg_statement *statements, size_t n,
           struct problem *why)
 {
     bool was_kept = s->c.handle != NULL;
-    enum status rc = connect_streams(s, why);
+    enum status rc = run_once(s, statements, n, why);
 
-    if (rc)
-        return rc;
-    rc = pg_run(&s->c, statements, n, why);
-    if (rc == STATUS_IO && was_kept) {
-        rc = connect_streams(s, why);
-        if (!rc)
-            rc = pg_run(&s->c, statements, n, why);
-    }
+    if (rc == STATUS_IO && was_kept)
+        rc = run_once(s, statements, n, why);
     return rc == STATUS_IO || rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
 }
 
@@ -426,11 +425,8 @@ pg_order(struct streams *streams, const char *lease, struct slice bytes,
          .into = DB_INTO(id)},
         {"NOTIFY tidings_orders"},
     };
-    enum status rc = connect_streams(s, why);
 
-    if (!rc)
-        rc = pg_run(&s->c, statements, 2, why);
-    return rc ? STATUS_UNREACHABLE : STATUS_OK;
+    return run_once(s, statements, 2, why) ? STATUS_UNREACHABLE : STATUS_OK;
 }
 
 struct orders {
@@ -451,19 +447,27 @@ on_orders(struct pg_rows *rows, void *user, struct problem *why)
     return STATUS_OK;
 }
 
+/* Runs statements, and hands over the rows of the first one. */
+static enum status
+run_for_orders(struct streams *streams, struct pg_statement *statements,
+               size_t n, order_fn *fn, void *user, struct problem *why)
+{
+    struct orders orders = {fn, user};
+
+    statements[0].each = on_orders;
+    statements[0].user = &orders;
+    return run_again(streams_of(streams), statements, n, why);
+}
+
 static enum status
 pg_take(struct streams *streams, const struct leases *leases, order_fn *fn,
         void *user, struct problem *why)
 {
-    struct orders orders = {fn, user};
     struct lease_arrays held = write_leases(leases);
-    const struct pg_statement statements[] = {
-        {TAKE, DB_VALUES(held.names, held.terms), .each = on_orders,
-         .user = &orders},
-        {END_ORDERS},
-    };
+    struct pg_statement statements[] = {
+        {TAKE, DB_VALUES(held.names, held.terms)}, {END_ORDERS}};
 
-    return run_again(streams_of(streams), statements, 2, why);
+    return run_for_orders(streams, statements, 2, fn, user, why);
 }
 
 static enum status
@@ -482,13 +486,10 @@ static enum status
 pg_answers(struct streams *streams, order_fn *fn, void *user,
            struct problem *why)
 {
-    struct pg_streams *s = streams_of(streams);
-    struct orders orders = {fn, user};
-    const struct pg_statement answers = {TAKE_ANSWERS,
-                                         DB_VALUES(s->c.options.broker),
-                                         .each = on_orders, .user = &orders};
+    const char *broker = streams_of(streams)->c.options.broker;
+    struct pg_statement answers = {TAKE_ANSWERS, DB_VALUES(broker)};
 
-    return run_again(s, &answers, 1, why);
+    return run_for_orders(streams, &answers, 1, fn, user, why);
 }
 
 static void
@@ -528,27 +529,19 @@ pg_records(struct streams *streams, uint64_t *n, struct problem *why)
 
 /* An array of bytea, in PostgreSQL's binary form. */
 static void
-add_number32(struct buf *to, uint32_t number)
-{
-    uint32_t big = htobe32(number);
-
-    buf_add(to, &big, sizeof(big));
-}
-
-static void
 begin_array(struct buf *to, size_t n)
 {
-    add_number32(to, 1);  /* dimensions */
-    add_number32(to, 1);  /* it may have NULLs */
-    add_number32(to, 17); /* the type bytea */
-    add_number32(to, (uint32_t)n);
-    add_number32(to, 1); /* first index */
+    buf_add_big_endian(to, 1, 4);  /* dimensions */
+    buf_add_big_endian(to, 1, 4);  /* it may have NULLs */
+    buf_add_big_endian(to, 17, 4); /* the type bytea */
+    buf_add_big_endian(to, n, 4);
+    buf_add_big_endian(to, 1, 4); /* first index */
 }
 
 static void
 add_element(struct buf *to, struct slice bytes, bool is_null)
 {
-    add_number32(to, is_null ? UINT32_MAX : (uint32_t)bytes.size);
+    buf_add_big_endian(to, is_null ? UINT32_MAX : bytes.size, 4);
     if (!is_null)
         buf_add_slice(to, bytes);
 }
@@ -624,9 +617,7 @@ end_append(struct pg_streams *s, const struct appending *a, struct problem *why)
     for (size_t i = 0; i < N_ELEMENTS(all); i++)
         if (all[i].is_wanted)
             statements[n++] = all[i].statement;
-    rc = connect_streams(s, why);
-    if (!rc)
-        rc = pg_run(&s->c, statements, n, why);
+    rc = run_once(s, statements, n, why);
     if (rc == STATUS_LATE)
         rc = pg_prove(&s->c, why);
     /* The server refused a statement before COMMIT: nothing is kept. */
@@ -657,7 +648,7 @@ static void
 add_notes(struct buf *to, const struct leases *leases,
           const struct stream_note *note)
 {
-    uint32_t n = 0;
+    size_t n = 0;
     bool has_some = false;
 
     for (size_t i = 0; i < LEASES_MAX; i++) {
@@ -686,13 +677,13 @@ pg_append(struct streams *streams, const char *stream,
     struct appending a = {.stream = stream,
                           .held = write_leases(leases),
                           .n = *n,
+                          .keys.max = INT32_MAX,
+                          .values.max = INT32_MAX,
+                          .notes.max = INT32_MAX,
                           .note = note ? note : &none};
     struct problem lost;
     enum status rc = STATUS_OK;
 
-    buf_init(&a.keys, INT32_MAX);
-    buf_init(&a.values, INT32_MAX);
-    buf_init(&a.notes, INT32_MAX);
     add_notes(&a.notes, leases, a.note);
     if (n_rows > 0) {
         begin_array(&a.keys, n_rows);
@@ -726,11 +717,9 @@ static enum status
 pg_notes(struct streams *streams, const char *lease, order_fn *fn, void *user,
          struct problem *why)
 {
-    struct orders orders = {fn, user};
-    const struct pg_statement read = {READ_NOTES, DB_VALUES(lease),
-                                      .each = on_orders, .user = &orders};
+    struct pg_statement read = {READ_NOTES, DB_VALUES(lease)};
 
-    return run_again(streams_of(streams), &read, 1, why);
+    return run_for_orders(streams, &read, 1, fn, user, why);
 }
 
 /* Opening */

@@ -1,6 +1,5 @@
 #include "broker/log/kept_records.h"
 
-#include <endian.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>

@@ -1,6 +1,5 @@
 #include "broker/log/list_file.h"
 
-#include <endian.h>
 #include <fcntl.h>
 #include <libdeflate.h>
 #include <sys/stat.h>

@@ -49,6 +49,7 @@ struct command {
     struct command_answers *answers; /* and this, of the hub */
     enum command_kind kind;
     int part; /* of a cluster's hub: whose owner runs it; -1: not found yet */
+    unsigned n_asked; /* likewise: answers of other brokers that it waits for */
     struct principal
         *principal; /* of the request, a reference; NULL: the broker */
     struct authority

@@ -164,7 +164,8 @@ on_note(uint64_t n, struct slice bytes, void *user)
     struct hub_db *h = user;
     uint64_t id, after, size;
 
-    (void)n;
+    if (h->n_note < n)
+        h->n_note = n;
     while (leb128_take(&bytes, &id) && leb128_take(&bytes, &after) &&
            leb128_take(&bytes, &size))
         write_range(h, id, after, size > 0 ? after + size : 0);
@@ -197,6 +198,7 @@ fold_own(struct hub_db *h, struct problem *why)
 static enum status
 fold_left(struct hub_db *h, struct problem *why)
 {
+    struct stream_note drop = {.n = 0};
     enum status rc = owned_db_begin(&h->db, h->owned, true, why);
 
     if (rc)
@@ -205,14 +207,9 @@ fold_left(struct hub_db *h, struct problem *why)
     if (!rc && h->has_failed)
         rc = problem(why, STATUS_IO, "%s", h->why.text);
     h->has_failed = false;
-    owned_db_note(h->owned, NULL, owned_db_next_note(h->owned));
+    drop.n = drop.keep_from = ++h->n_note;
+    owned_db_note(h->owned, &drop);
     return owned_db_end(&h->db, h->owned, rc, why);
-}
-
-static uint64_t
-next_note(const struct hub_db *h)
-{
-    return h->owned ? owned_db_next_note(h->owned) : h->n_note + 1;
 }
 
 /* The first range whose note belongs to the fold under way. NULL: none. */
@@ -256,7 +253,7 @@ hub_db_open(struct hub_db **db, const char *dir, struct streams *streams,
     list_init(&h->behind);
     list_init(&h->noted);
     for (unsigned i = 0; i < HUB_PARTS; i++)
-        buf_init(&h->notes[i], SIZE_MAX);
+        h->notes[i].max = SIZE_MAX;
     h->fold_at_us = clock_steady_us() + FOLD_US;
     rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, &right, why);
     if (!rc && !streams)
@@ -309,7 +306,7 @@ hub_db_follow(struct hub_db *h, struct problem *why)
     uint64_t former = owned_db_last(h->owned), held = 0;
     enum status rc = owned_db_read(h->owned, why);
 
-    if (rc || owned_db_is_empty(h->owned) ||
+    if (rc || owned_db_last(h->owned) == 0 ||
         (h->has_followed && former == owned_db_last(h->owned)))
         return rc;
     h->has_followed = true;
@@ -330,7 +327,7 @@ hub_db_take(struct hub_db *h, unsigned parts,
     for (unsigned i = 0; i < HUB_PARTS; i++)
         if (parts >> i & 1)
             arriving.all[i] = rights[i]->lease;
-    if (!rc && owned_db_is_empty(h->owned))
+    if (!rc && owned_db_last(h->owned) == 0)
         rc = fold_own(h, why);
     if (!rc)
         rc = owned_db_own(h->owned, &arriving, why);
@@ -419,12 +416,6 @@ hub_db_be_firm(struct hub_db *h)
         begin_transaction(h, true);
 }
 
-void
-hub_db_put_range(struct hub_db *h, struct hub_range *range)
-{
-    list_put(&h->ranges, &range->node);
-}
-
 /* Rows that are older than memory */
 
 struct hub_row *
@@ -480,16 +471,17 @@ hub_db_is_begun(const struct hub_db *h)
 }
 
 /* Makes rows of the oldest ranges that have none, if it is time: of FOLD_RANGES
- * at most. Returns the first note that has to stay; 0: all of them. */
+ * at most. Returns the first note that has to stay; 0: all of them. `next` is
+ * the number of this turn's. */
 static uint64_t
-fold_some(struct hub_db *h)
+fold_some(struct hub_db *h, uint64_t next)
 {
     struct hub_range *range;
 
     if (clock_steady_us() >= h->fold_at_us || h->noted_bytes > FOLD_BYTES) {
         h->fold_at_us = clock_steady_us() + FOLD_US;
         h->noted_bytes = 0;
-        h->fold_to = next_note(h) - 1;
+        h->fold_to = h->n_note;
     }
     if (!first_to_fold(h))
         return 0;
@@ -499,7 +491,7 @@ fold_some(struct hub_db *h)
         write_range(h, range->id, range->after, range->last);
         h->n_folded++;
     }
-    return next_note(h);
+    return next;
 }
 
 /* Adds the notes of this turn. A range that was noted and is folded may be
@@ -507,10 +499,10 @@ fold_some(struct hub_db *h)
 static void
 note_ranges(struct hub_db *h)
 {
-    uint64_t keep_from = fold_some(h);
-    struct slice bytes[HUB_PARTS];
+    struct stream_note note = {.n = h->n_note + 1};
     struct hub_range *range;
 
+    note.keep_from = fold_some(h, note.n);
     for (unsigned i = 0; i < HUB_PARTS; i++)
         buf_clear(&h->notes[i]);
     list_walk (range, &h->ranges, node) {
@@ -523,22 +515,22 @@ note_ranges(struct hub_db *h)
             buf_add(&h->notes[h->owned ? range->part : 0], text,
                     leb128_write(text, numbers[i]));
     }
-    if (list_is_empty(&h->ranges) && keep_from == 0)
+    if (list_is_empty(&h->ranges) && note.keep_from == 0)
         return;
-    h->n_note = next_note(h);
-    if (keep_from > 0)
-        run_statement(h, "DELETE FROM notes WHERE n < ?", DB_VALUES(keep_from),
-                      DB_INTO());
+    h->n_note = note.n;
+    if (note.keep_from > 0)
+        run_statement(h, "DELETE FROM notes WHERE n < ?",
+                      DB_VALUES(note.keep_from), DB_INTO());
     for (unsigned i = 0; i < HUB_PARTS; i++) {
-        bytes[i] = buf_slice(&h->notes[i]);
-        h->noted_bytes += bytes[i].size;
-        if (bytes[i].size > 0)
+        note.bytes[i] = buf_slice(&h->notes[i]);
+        h->noted_bytes += note.bytes[i].size;
+        if (note.bytes[i].size > 0)
             run_statement(h, "INSERT INTO notes VALUES(?, ?, ?)",
-                          DB_VALUES(i, h->n_note, db_blob(bytes[i])),
+                          DB_VALUES(i, note.n, db_blob(note.bytes[i])),
                           DB_INTO());
     }
     if (h->owned)
-        owned_db_note(h->owned, bytes, keep_from);
+        owned_db_note(h->owned, &note);
 }
 
 static void

@@ -43,7 +43,7 @@
 
 #define HUB_PARTS LEASES_MAX
 
-/* For its users: db, owned, rights, hooks, behind. */
+/* For its users: db, owned, rights, hooks, ranges, behind. */
 struct hub_db {
     struct db db; /* the connection: reading sees the writes of this turn */
     struct owned_db *owned; /* of a cluster; NULL: this broker is alone */
@@ -59,7 +59,8 @@ struct hub_db {
     bool is_open; /* a transaction has begun */
     bool has_failed;
     struct problem why;
-    struct list ranges;  /* wait for the transaction */
+    struct list ranges;  /* hub_range.node: the end of the turn notes them,
+                            behind all rows, without fsync */
     struct list written; /* rows of this turn */
 
     struct list behind; /* rows that are older than memory: it is ahead */
@@ -67,8 +68,9 @@ struct hub_db {
     /* Notes */
     struct list noted;           /* ranges, in the order of their notes */
     struct buf notes[HUB_PARTS]; /* of this turn */
-    uint64_t n_note;             /* likewise: its number */
-    size_t n_folded;             /* likewise: the first of `noted` */
+    uint64_t n_note;             /* the last number that a note has, or may
+                                    have */
+    size_t n_folded;             /* of this turn: the first of `noted` */
     size_t noted_bytes;          /* since the last fold began */
     uint64_t fold_to;   /* the last note of the fold under way; 0: none is */
     int64_t fold_at_us; /* when the next one begins; steady clock */
@@ -138,9 +140,6 @@ hub_range_fini(struct hub_range *range)
     list_remove(&range->node);
     list_remove(&range->noted);
 }
-
-/* Has the end of the turn write a range, behind all rows, without fsync. */
-void hub_db_put_range(struct hub_db *h, struct hub_range *range);
 
 /* Has the commit of this turn wait for an fsync, if this broker is alone. */
 void hub_db_be_firm(struct hub_db *h);

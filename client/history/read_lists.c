@@ -1,7 +1,5 @@
 #include "client/history/read_lists.h"
 
-#include <endian.h>
-
 /* The numbers are hashes, the marks those of one list, as they are in
  * memory. */
 static const char *const steps[] = {

@@ -73,7 +73,7 @@ static void
 end_alone(struct hub_db *r, struct alone *a)
 {
     list_remove(&a->s.row.node);
-    hub_rows_delete(r, hub_row_ended(HUB_ROW_SUBSCRIPTION, a->s.id, 0));
+    hub_rows_end(r, &a->s.row, a->s.id);
 }
 
 #define CURSOR "SELECT after * 1000 + range_last FROM cursors"
@@ -385,7 +385,7 @@ TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
     assert_true(list_is_empty(&sim.hub->db->behind));
     assert_true(sim_is_sent("http://a.example/"));
     simulation_crash();
-    assert_int_equal(subscription_by_id(sim.hub, id)->reader.upto, 4);
+    assert_int_equal(sim_by_id(id)->reader.upto, 4);
     assert_true(sim_is_sent("http://a.example/"));
 }
 
@@ -404,8 +404,8 @@ TEST(what_has_ended_stays_ended_though_it_cannot_be_kept, simulation_setup,
     assert_int_equal(sim_run(command), 503);
     assert_non_null(strstr(sim_why.text, "it burns"));
 
-    assert_null(subscription_by_id(sim.hub, id));
+    assert_null(sim_by_id(id));
     quiet_pass(2 * HUB_TICK_US);
     simulation_crash();
-    assert_null(subscription_by_id(sim.hub, id));
+    assert_null(sim_by_id(id));
 }

@@ -332,6 +332,15 @@ sim_waiting(void)
 }
 
 struct subscription *
+sim_by_id(uint64_t id)
+{
+    struct callback_key *key =
+        callback_tables_by_id(&sim.hub->subscriptions, id);
+
+    return key ? list_entry(key, struct subscription, key) : NULL;
+}
+
+struct subscription *
 sim_find(const char *callback)
 {
     struct subscription *s;

@@ -121,6 +121,7 @@ struct subscription *sim_next(uint64_t after);
 struct verification *sim_waiting(void);
 
 struct subscription *sim_find(const char *callback);
+struct subscription *sim_by_id(uint64_t id);
 
 /* How many subscriptions there are. */
 size_t subscriptions_count(struct hub *hub);

@@ -213,7 +213,7 @@ TEST(everything_is_there_after_a_restart)
     created_us = s->created_us;
     simulation_restart();
 
-    s = subscription_by_id(sim.hub, id);
+    s = sim_by_id(id);
     assert_non_null(s);
     assert_string_equal(s->callback, CALLBACK "?q=A");
     assert_int_equal(s->terms.secret_size, terms.secret_size);
@@ -498,9 +498,8 @@ TEST(many_are_found_by_id_and_by_pair)
         if (!next)
             break;
         /* The last one of a page may end before the next page is asked for. */
-        subscription_end(
-            subscription_by_id(sim.hub, strtoull(next + 8, NULL, 10)),
-            END_UNSUBSCRIBED);
+        subscription_end(sim_by_id(strtoull(next + 8, NULL, 10)),
+                         END_UNSUBSCRIBED);
     }
     assert_int_equal(n, LEFT);
     assert_int_equal(n_pages, 2);
