@@ -109,6 +109,5 @@ void
 bridge_rights_use(const struct bridge_rights *r)
 {
     if (r->principal)
-        atomic_store_explicit(&r->principal->used_us, clock_now_us(),
-                              memory_order_relaxed);
+        store_relaxed(&r->principal->used_us, clock_now_us());
 }

@@ -102,7 +102,7 @@ struct inbound {
 static void
 count_message(_Atomic(uint64_t) *counter, enum metric metric)
 {
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    add_relaxed(counter, 1);
     metrics_add(metric, 1);
 }
 

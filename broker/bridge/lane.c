@@ -73,7 +73,7 @@ start_lane(struct lane *lane, const char *epoch, uint64_t acked)
 {
     memmove(lane->epoch, epoch, sizeof(lane->epoch));
     drop_ends(lane, lane->n_ends);
-    atomic_store_explicit(&lane->acked, acked, memory_order_relaxed);
+    store_relaxed(&lane->acked, acked);
     lane_rewind(lane);
 }
 
@@ -93,7 +93,7 @@ lane_move(struct lane *lane, uint64_t upto)
     const uint64_t *ends = ends_of(lane);
     size_t n = 0;
 
-    atomic_store_explicit(&lane->acked, upto, memory_order_relaxed);
+    store_relaxed(&lane->acked, upto);
     while (n < lane->n_ends && ends[n] <= upto)
         n++;
     if (n > 0)

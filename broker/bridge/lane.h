@@ -36,8 +36,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "broker/bridge/mqtt_db.h"
 #include "broker/readers/marks.h"
 #include "broker/sets/registry.h"
@@ -161,5 +159,5 @@ void lane_list_free(struct outbound *out);
 static inline uint64_t
 lane_acked(const struct lane *lane)
 {
-    return atomic_load_explicit(&lane->acked, memory_order_relaxed);
+    return load_relaxed(&lane->acked);
 }

@@ -314,7 +314,7 @@ on_lost(void *user)
     list_walk (lane, &out->lanes, node)
         lane_rewind(lane);
     flight_window_clear(&out->window);
-    atomic_store_explicit(&out->counts.in_flight, 0, memory_order_relaxed);
+    store_relaxed(&out->counts.in_flight, 0);
 }
 
 static void
@@ -433,8 +433,7 @@ on_turn(void *user, bool is_connected)
     else /* lanes stay marked: none is woken twice */
         lane_list_keep(out, now_us);
     lane_list_forget(out);
-    atomic_store_explicit(&out->counts.in_flight, out->window.in_flight,
-                          memory_order_relaxed);
+    store_relaxed(&out->counts.in_flight, out->window.in_flight);
     if (is_connected && !list_is_empty(&out->queues.ready) &&
         flight_window_has_room(&out->window))
         return 0;

@@ -22,7 +22,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "broker/base/metrics.h"
 #include "broker/bridge/bridge_rights.h"
@@ -142,7 +141,7 @@ struct outbound {
 static inline void
 outbound_count(atomic_uint_least64_t *count, enum metric metric, uint64_t n)
 {
-    atomic_fetch_add_explicit(count, n, memory_order_relaxed);
+    add_relaxed(count, n);
     metrics_add(metric, (int64_t)n);
 }
 

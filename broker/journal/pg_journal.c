@@ -1,7 +1,6 @@
 #include "broker/journal/pg_journal.h"
 
 #include <poll.h>
-#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

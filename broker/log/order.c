@@ -1,6 +1,7 @@
 #include "broker/log/order.h"
 
 #include "base/clock.h"
+#include "base/relaxed.h"
 #include "broker/base/diag.h"
 #include "broker/log/record.h"
 

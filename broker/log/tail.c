@@ -1,5 +1,6 @@
 #include "broker/log/tail.h"
 
+#include "base/relaxed.h"
 #include "broker/log/log.h"
 
 void

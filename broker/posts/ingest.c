@@ -47,8 +47,7 @@ check_data(struct ingest *in, struct problem *why)
     const struct set *set =
         registry_find(in->posts->registry, in->set_name, NULL);
 
-    in->takes_data =
-        !set || !atomic_load_explicit(&set->has_no_data, memory_order_relaxed);
+    in->takes_data = !set || !load_relaxed(&set->has_no_data);
     return in->takes_data
                ? STATUS_OK
                : problem(why, STATUS_INVALID,

@@ -1,6 +1,7 @@
 #include "broker/posts/pending_keys.h"
 
 #include "base/clock.h"
+#include "base/relaxed.h"
 
 void
 pending_keys_fini(struct pending_keys *r)
@@ -32,10 +33,8 @@ pending_keys_begin(struct pending_keys *r, struct pending_keys_post *post)
             slice_equal(p->owner, post->owner))
             other = p;
     post->has_begun =
-        !other ||
-        clock_steady_us() -
-                atomic_load_explicit(&other->heard_us, memory_order_relaxed) >=
-            PENDING_KEYS_SILENCE_US;
+        !other || clock_steady_us() - load_relaxed(&other->heard_us) >=
+                      PENDING_KEYS_SILENCE_US;
     if (post->has_begun) {
         if (other)
             remove_post(r, other);
@@ -49,14 +48,13 @@ pending_keys_begin(struct pending_keys *r, struct pending_keys_post *post)
 void
 pending_keys_heard(struct pending_keys_post *post)
 {
-    atomic_store_explicit(&post->heard_us, clock_steady_us(),
-                          memory_order_relaxed);
+    store_relaxed(&post->heard_us, clock_steady_us());
 }
 
 void
 pending_keys_whole(struct pending_keys_post *post)
 {
-    atomic_store_explicit(&post->heard_us, INT64_MAX, memory_order_relaxed);
+    store_relaxed(&post->heard_us, INT64_MAX);
 }
 
 void

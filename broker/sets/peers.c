@@ -1,5 +1,6 @@
 #include "broker/sets/peers.h"
 
+#include "base/relaxed.h"
 #include "broker/sets/upstream_topics.h"
 #include "proto/http/websub.h"
 
