@@ -27,9 +27,8 @@ struct build {
     struct generation generation;
     struct coverage coverage; /* of the document */
     bool has_archive;
-    uint64_t n;      /* entries that were written, or planned */
-    int64_t id;      /* of a state: the last resource of these */
-    struct buf text; /* written, and not yet handed over */
+    uint64_t n; /* entries that were written, or planned */
+    int64_t id; /* of a state: the last resource of these */
 
     /* A Resource List */
     uint64_t part_entries; /* limit of a part */
@@ -111,12 +110,6 @@ make_head(const struct build *b, enum document_root root,
     };
 }
 
-static enum status
-flush_text(struct build *b, size_t least, struct problem *why)
-{
-    return generation_flush(b->writer, &b->text, least, why);
-}
-
 /* Resource Lists */
 
 /* No `completed`: the first part is written before the last one ends. */
@@ -126,7 +119,7 @@ write_header(struct build *b, enum document_root root)
     struct build_links links;
     struct document_head head = make_head(b, root, CAP_RESOURCELIST, &links);
 
-    document_header(&b->text, &head);
+    document_header(&b->writer->text, &head);
 }
 
 /* The index has the same `at` as each part. */
@@ -147,11 +140,11 @@ write_index(struct build *b, struct problem *why)
             .at_us = b->generation.at_us,
         };
 
-        document_entry(&b->text, DOCUMENT_SITEMAPINDEX, &entry);
-        rc = flush_text(b, GENERATION_PIECE_BYTES, why);
+        document_entry(&b->writer->text, DOCUMENT_SITEMAPINDEX, &entry);
+        rc = generation_flush(b->writer, why);
     }
-    document_footer(&b->text, DOCUMENT_SITEMAPINDEX);
-    return rc ? rc : flush_text(b, 0, why);
+    document_footer(&b->writer->text, DOCUMENT_SITEMAPINDEX);
+    return rc;
 }
 
 /* Writes the next part, and behind the last one the index. */
@@ -174,14 +167,12 @@ step_list(struct build *b, struct resources *resources, bool *is_done,
         size += rc ? 0 : e.entry.size;
         if (rc || size > DOCUMENT_BYTES_MAX)
             break;
-        buf_add_slice(&b->text, e.entry);
-        rc = flush_text(b, GENERATION_PIECE_BYTES, why);
+        buf_add_slice(&b->writer->text, e.entry);
+        rc = generation_flush(b->writer, why);
         b->id = e.id;
         b->n++;
     }
-    document_footer(&b->text, DOCUMENT_URLSET);
-    if (!rc)
-        rc = flush_text(b, 0, why);
+    document_footer(&b->writer->text, DOCUMENT_URLSET);
     if (rc || b->n < b->generation.n)
         return rc;
     *is_done = true;
@@ -223,8 +214,8 @@ begin_package(struct build *b, struct problem *why)
         limit = build_package_limit(limit, b->n_packages);
     }
     b->at = ADDING;
-    return dump_package_begin(&b->packing, b->set, b->writer, b->n_packages + 1,
-                              limit, &head, why);
+    return dump_package_begin(&b->packing, b->writer, b->n_packages + 1, limit,
+                              &head, why);
 }
 
 /* Begins the next package, or its plan. */
@@ -245,8 +236,7 @@ next_package(struct build *b, struct problem *why)
         return begin_package(b, why);
     package->times.from_us =
         b->n_packages > 0 ? package[-1].times.until_us : b->generation.from_us;
-    b->packing =
-        dump_package_plan(b->set, b->set->registry->config->package_bytes);
+    b->packing = dump_package_plan(b->set->registry->config->package_bytes);
     b->at = PLANNING;
     return STATUS_OK;
 }
@@ -357,7 +347,7 @@ write_document(struct build *b, struct problem *why)
 
     if (!is_of_changes(b))
         head.completed_us = completed(b);
-    document_header(&b->text, &head);
+    document_header(&b->writer->text, &head);
     for (size_t i = 0; !rc && i < b->n_packages; i++) {
         const struct packaged *package = &b->packages[i];
         struct link_text loc =
@@ -374,12 +364,10 @@ write_document(struct build *b, struct problem *why)
         entry.bytes = &bytes;
         entry.links = &link;
         entry.n_links = 1;
-        document_entry(&b->text, DOCUMENT_URLSET, &entry);
-        rc = flush_text(b, GENERATION_PIECE_BYTES, why);
+        document_entry(&b->writer->text, DOCUMENT_URLSET, &entry);
+        rc = generation_flush(b->writer, why);
     }
-    document_footer(&b->text, DOCUMENT_URLSET);
-    if (!rc)
-        rc = flush_text(b, 0, why);
+    document_footer(&b->writer->text, DOCUMENT_URLSET);
     if (!rc)
         rc = generation_end_part(b->writer, why);
     b->writer->generation.parts = b->n_packages;
@@ -471,8 +459,6 @@ begin_generation(struct build **build, struct set *set,
         .now_us = DATETIME_NONE,
     };
     memcpy(b->coverage.epoch, head.epoch, sizeof(b->coverage.epoch));
-    buf_init(&b->text,
-             GENERATION_PIECE_BYTES + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
     rc = generation_begin(&b->writer, set, &b->generation, why);
     if (rc)
         build_abandon(b);
@@ -539,7 +525,6 @@ build_abandon(struct build *b)
         generation_abandon(b->writer);
     batch_unref(b->batch);
     free(b->packages);
-    buf_fini(&b->text);
     free(b);
 }
 

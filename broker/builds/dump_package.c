@@ -14,18 +14,14 @@
 #define RESERVE_BYTES ((uint64_t)256 << 20)
 
 struct dump_package {
-    struct set *set;
     struct generation_writer *writer; /* NULL: a plan */
     uint64_t part;
     int64_t time_us; /* of the members */
-    enum document_root root;
 
     /* While entries come. */
     uint64_t limit; /* most bytes of the package */
     struct zip_writer_plan plan;
-    struct buf text;
     struct buf entry;
-    uint64_t manifest_bytes;
 
     /* The members so far. */
     struct zip_writer_member *members;
@@ -46,7 +42,6 @@ dump_package_free(struct dump_package *p)
     zip_writer_abandon(p->package);
     if (p->manifest)
         p->manifest->free(p->manifest);
-    buf_fini(&p->text);
     buf_fini(&p->entry);
     free(p->members);
     free(p);
@@ -54,49 +49,34 @@ dump_package_free(struct dump_package *p)
 
 /* The manifest */
 
-/* Hands the text over if it has at least `least` bytes. */
-static enum status
-flush_text(struct dump_package *p, size_t least, struct problem *why)
-{
-    size_t size = p->text.size;
-    enum status rc = generation_flush(p->writer, &p->text, least, why);
-
-    p->manifest_bytes += size - p->text.size;
-    return rc;
-}
-
 struct dump_package *
-dump_package_plan(struct set *set, uint64_t limit)
+dump_package_plan(uint64_t limit)
 {
     struct dump_package *p = memory_new(1, sizeof(*p));
 
-    p->set = set;
     p->limit = limit;
-    buf_init(&p->entry, FRAGMENT_MAX + FRAGMENT_MEMBER_MAX);
-    buf_init(&p->text, GENERATION_PIECE_BYTES + FRAGMENT_MAX +
-                           FRAGMENT_MEMBER_MAX + DOCUMENT_FRAME_MAX);
+    p->entry.max = FRAGMENT_MAX + FRAGMENT_MEMBER_MAX;
     return p;
 }
 
 enum status
-dump_package_begin(struct dump_package **packing, struct set *set,
+dump_package_begin(struct dump_package **packing,
                    struct generation_writer *writer, uint64_t part,
                    uint64_t limit, const struct document_head *head,
                    struct problem *why)
 {
-    struct dump_package *p = dump_package_plan(set, limit);
+    struct dump_package *p = dump_package_plan(limit);
     enum status rc;
 
     p->writer = writer;
     p->part = part;
     p->time_us = head->at_us ? head->at_us : head->from_us;
-    p->root = head->root;
     rc = generation_part(writer, GENERATION_MANIFEST, part, why);
     if (rc) {
         dump_package_free(p);
         return rc;
     }
-    document_header(&p->text, head);
+    document_header(&writer->text, head);
     *packing = p;
     return STATUS_OK;
 }
@@ -107,6 +87,7 @@ dump_package_add(struct dump_package *p, struct slice entry,
                  struct problem *why)
 {
     struct zip_writer_member *member;
+    struct fragment_member shown;
     char path[sizeof(member->name.text) + 1];
     struct slice loc, type;
 
@@ -121,13 +102,10 @@ dump_package_add(struct dump_package *p, struct slice entry,
         member->digest = bytes->digest;
         member->length = bytes->length;
         snprintf(path, sizeof(path), "/%s", member->name.text);
-        fragment_in_manifest(&p->entry, entry,
-                             &(struct fragment_member){slice_of(path),
-                                                       &bytes->digest,
-                                                       bytes->length});
-    } else {
-        fragment_in_manifest(&p->entry, entry, NULL);
+        shown = (struct fragment_member){slice_of(path), &bytes->digest,
+                                         bytes->length};
     }
+    fragment_in_manifest(&p->entry, entry, bytes ? &shown : NULL);
     *fits = zip_writer_plan_add(&p->plan, p->limit, p->entry.size,
                                 bytes ? bytes->length : ZIP_WRITER_NO_MEMBER);
     if (!*fits)
@@ -135,9 +113,9 @@ dump_package_add(struct dump_package *p, struct slice entry,
     p->n += bytes ? 1 : 0;
     if (!p->writer) /* a plan */
         return STATUS_OK;
-    p->text.failed |= p->entry.failed;
-    buf_add_slice(&p->text, buf_slice(&p->entry));
-    return flush_text(p, GENERATION_PIECE_BYTES, why);
+    p->writer->text.failed |= p->entry.failed;
+    buf_add_slice(&p->writer->text, buf_slice(&p->entry));
+    return generation_flush(p->writer, why);
 }
 
 /* The package */
@@ -150,10 +128,8 @@ dump_package_close(struct dump_package *p, struct problem *why)
     uint64_t free_bytes;
     enum status rc;
 
-    document_footer(&p->text, p->root);
-    rc = flush_text(p, 0, why);
-    if (!rc)
-        rc = generation_end_part(p->writer, why);
+    document_footer(&p->writer->text, DOCUMENT_URLSET);
+    rc = generation_end_part(p->writer, why);
     if (rc)
         return rc;
     free_bytes = file_free_bytes(dir_fd);
@@ -177,18 +153,18 @@ dump_package_close(struct dump_package *p, struct problem *why)
     generation_name(name, GENERATION_PACKAGE, p->part);
     rc = zip_writer_begin(&p->package, dir_fd, name, p->time_us, why);
     return rc ? rc
-              : zip_writer_begin_manifest(p->package, p->manifest_bytes, why);
+              : zip_writer_begin_manifest(p->package, p->manifest->size, why);
 }
 
 static enum status
 copy_members(struct dump_package *p, struct problem *why)
 {
-    char dir[SET_DIR_MAX], text[DIGEST_TEXT_SIZE];
+    char dir[SET_DIR_MAX];
     uint64_t size = 0, length;
     int fd;
     enum status rc = STATUS_OK;
 
-    set_dir(p->set, dir);
+    set_dir(p->writer->set, dir);
     for (unsigned i = 0; !rc && i < STEP_MEMBERS && size < STEP_BYTES; i++) {
         const struct zip_writer_member *member;
         bool is_over = false;
@@ -200,12 +176,9 @@ copy_members(struct dump_package *p, struct problem *why)
         if (!rc && !p->is_copying) { /* the next member begins */
             member = &p->members[p->next++];
             rc = content_file_open(dir, &member->digest, &fd, &length, why);
-            if (rc == STATUS_NOT_FOUND) {
-                digest_write(text, &member->digest);
-                rc = problem(why, STATUS_INVALID,
-                             "the content %.*s is not there", DIGEST_TEXT_SIZE,
-                             text);
-            }
+            if (rc == STATUS_NOT_FOUND)
+                rc = problem(why, STATUS_INVALID, "the content %s is not there",
+                             digest_text(&member->digest).text);
             if (!rc)
                 rc = zip_writer_take(p->package, member, fd, why);
         }

@@ -29,7 +29,6 @@ struct dump_package;
  * `head` is the head of the manifest. Until dump_package_close, the writer's
  * document is the manifest. */
 MUST_CHECK enum status dump_package_begin(struct dump_package **packing,
-                                          struct set *set,
                                           struct generation_writer *writer,
                                           uint64_t part, uint64_t limit,
                                           const struct document_head *head,
@@ -39,7 +38,7 @@ MUST_CHECK enum status dump_package_begin(struct dump_package **packing,
  * nothing. Use it to find the end of a package before the package begins. End
  * it with dump_package_free.
  */
-struct dump_package *dump_package_plan(struct set *set, uint64_t limit);
+struct dump_package *dump_package_plan(uint64_t limit);
 
 /* Adds an entry (of a Resource List, or stamped) and its content; NULL: it has
  * none (R-196). *fits is false if it belongs to the next part. The first one

@@ -5,9 +5,13 @@
 
 #include "base/clock.h"
 #include "broker/bucket/vault.h"
+#include "proto/resourcesync/document_write.h"
 
 /* The end of the name of a folder that the build of an ordered list fills. */
 #define NEW ".new"
+
+/* Text is handed over in pieces of so many bytes, or more. */
+#define PIECE_BYTES ((size_t)64 * 1024)
 
 /* "000000000007", ".new" and a NUL. */
 #define NAME_SIZE 32
@@ -59,6 +63,7 @@ writer_free(struct generation_writer *w)
     zfile_abandon(w->zfile);
     file_close(&w->dir_fd);
     file_close(&w->folder_fd);
+    buf_fini(&w->text);
     free(w);
 }
 
@@ -73,6 +78,8 @@ generation_begin(struct generation_writer **writer, struct set *set,
 
     w->set = set;
     w->folder_fd = w->dir_fd = -1;
+    w->text.max =
+        PIECE_BYTES + FRAGMENT_MAX + FRAGMENT_MEMBER_MAX + DOCUMENT_FRAME_MAX;
     if (!log_head(set->log, &head))
         rc = problem(why, STATUS_GONE, "the set was removed");
     w->is_shared = log_is_shared(set->registry->log);
@@ -91,12 +98,8 @@ generation_begin(struct generation_writer **writer, struct set *set,
         strcat(name, NEW);
     if (!rc)
         rc = file_make_dir(w->folder_fd, name, why);
-    if (!rc) {
-        w->dir_fd =
-            openat(w->folder_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (w->dir_fd < 0)
-            rc = problem_errno(why, "cannot open", name);
-    }
+    if (!rc)
+        rc = file_open_folder(w->folder_fd, name, &w->dir_fd, why);
     if (rc) {
         writer_free(w);
         return rc;
@@ -106,15 +109,35 @@ generation_begin(struct generation_writer **writer, struct set *set,
     return STATUS_OK;
 }
 
+static enum status
+hand_over(struct generation_writer *w, struct problem *why)
+{
+    enum status rc = generation_check_ending(w, why);
+
+    if (w->text.failed)
+        return problem_memory(why);
+    if (!rc)
+        rc = zfile_add(w->zfile, buf_slice(&w->text), why);
+    buf_clear(&w->text);
+    return rc;
+}
+
+enum status
+generation_flush(struct generation_writer *w, struct problem *why)
+{
+    return w->text.size < PIECE_BYTES && !w->text.failed ? STATUS_OK
+                                                         : hand_over(w, why);
+}
+
 /* Ends the current part, if any. */
 enum status
 generation_end_part(struct generation_writer *w, struct problem *why)
 {
     struct zfile zfile;
-    enum status rc;
+    enum status rc = w->zfile ? hand_over(w, why) : STATUS_OK;
 
-    if (!w->zfile)
-        return STATUS_OK;
+    if (rc || !w->zfile)
+        return rc;
     rc = zfile_finish(w->zfile, &zfile, why);
     w->zfile = NULL;
     w->generation.bytes += zfile.packed;
@@ -139,26 +162,9 @@ generation_check_ending(const struct generation_writer *w, struct problem *why)
 {
     const struct log *log = w->set->registry->log;
 
-    return atomic_load_explicit(log_ending(log), memory_order_relaxed)
+    return load_relaxed(log_ending(log))
                ? problem(why, STATUS_STOPPED, "the broker is ending")
                : STATUS_OK;
-}
-
-enum status
-generation_flush(struct generation_writer *w, struct buf *text, size_t least,
-                 struct problem *why)
-{
-    enum status rc;
-
-    if (text->failed)
-        return problem_memory(why);
-    if (text->size < least)
-        return STATUS_OK;
-    rc = generation_check_ending(w, why);
-    if (!rc)
-        rc = zfile_add(w->zfile, buf_slice(text), why);
-    buf_clear(text);
-    return rc;
 }
 
 /* Checks that an ordered list is current or archived, and is the one that other

@@ -46,6 +46,7 @@ struct generation_writer {
     int folder_fd;                /* of all generations */
     int dir_fd; /* of this one; for files that the caller writes durably */
     struct zfile_writer *zfile;
+    struct buf text; /* of the document, which a caller adds: not yet in it */
 };
 
 /* The kinds of its files, each with the number of its part. */
@@ -69,19 +70,17 @@ MUST_CHECK enum status generation_begin(struct generation_writer **writer,
                                         struct generation *generation,
                                         struct problem *why);
 
-/* Begins a document, and ends the previous one. A list has parts 1, 2, ... in
- * order, then the index, if there are several; a dump has its manifests, then
- * part 1. */
+/* Begins a document, whose text the caller adds, and ends the previous one. A
+ * list has parts 1, 2, ... in order, then the index, if there are several; a
+ * dump has its manifests, then part 1. */
 #define GENERATION_INDEX 0
 MUST_CHECK enum status generation_part(struct generation_writer *writer,
                                        enum generation_file file, uint64_t part,
                                        struct problem *why);
 
-/* Adds the text if it has at least `least` bytes (0: all of it), and empties
- * it. STATUS_STOPPED: the log is ending. */
-#define GENERATION_PIECE_BYTES ((size_t)64 * 1024)
+/* Hands the text over, and empties it, if there is much of it: after each
+ * entry. STATUS_STOPPED: the log is ending. */
 MUST_CHECK enum status generation_flush(struct generation_writer *writer,
-                                        struct buf *text, size_t least,
                                         struct problem *why);
 
 /* Fails if the log is ending, which could not commit the result:

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <openssl/evp.h>
 #include <zlib.h>
 
 /* Plain bytes of a block. */
@@ -65,8 +64,8 @@ get_number(const uint8_t *from, int bytes)
 struct zfile_writer {
     struct file_new file;
     z_stream z;
-    bool is_deflating; /* `z` was begun */
-    EVP_MD_CTX *sha256;
+    bool is_deflating;           /* `z` was begun */
+    struct digest_check *sha256; /* of the plain bytes */
     uint32_t crc;
     uint64_t plain, packed; /* bytes so far */
     struct block blocks[BLOCKS_MAX];
@@ -79,7 +78,7 @@ writer_free(struct zfile_writer *w)
 {
     if (w->is_deflating)
         deflateEnd(&w->z);
-    EVP_MD_CTX_free(w->sha256);
+    digest_check_free(w->sha256);
     free(w);
 }
 
@@ -123,14 +122,11 @@ zfile_begin(struct zfile_writer **writer, int dir_fd, const char *name,
         return rc;
     }
     w->crc = (uint32_t)crc32(0, NULL, 0);
-    w->sha256 = EVP_MD_CTX_new();
+    w->sha256 = digest_check_new(SLICE(""), LENGTH_NONE, true);
     w->is_deflating = deflateInit2(&w->z, LEVEL, Z_DEFLATED, -15, 8,
                                    Z_DEFAULT_STRATEGY) == Z_OK;
-    if (!w->sha256 || !w->is_deflating ||
-        !EVP_DigestInit_ex(w->sha256, EVP_sha256(), NULL))
-        rc = problem_memory(why);
-    else
-        rc = append_bytes(w, zeros, sizeof(zeros), why);
+    rc = w->is_deflating ? append_bytes(w, zeros, sizeof(zeros), why)
+                         : problem_memory(why);
     if (rc) {
         zfile_abandon(w);
         return rc;
@@ -177,10 +173,9 @@ zfile_add(struct zfile_writer *w, struct slice bytes, struct problem *why)
     }
     w->crc =
         (uint32_t)crc32(w->crc, (const Bytef *)bytes.data, (uInt)bytes.size);
-    if (!EVP_DigestUpdate(w->sha256, bytes.data, bytes.size))
-        return problem_memory(why);
+    rc = digest_check_add(w->sha256, bytes, why);
     w->plain += bytes.size;
-    return deflate_bytes(w, bytes, Z_NO_FLUSH, why);
+    return rc ? rc : deflate_bytes(w, bytes, Z_NO_FLUSH, why);
 }
 
 static struct zfile_header
@@ -214,8 +209,9 @@ zfile_finish(struct zfile_writer *w, struct zfile *zfile, struct problem *why)
     if (!rc)
         rc = append_bytes(w, trailer, sizeof(trailer), why);
     *zfile = (struct zfile){.plain = w->plain, .packed = w->packed};
-    if (!rc && !EVP_DigestFinal_ex(w->sha256, zfile->digest.bytes, NULL))
-        rc = problem_memory(why);
+    if (!rc)
+        rc = digest_check_end(w->sha256, why);
+    digest_check_sha256(w->sha256, &zfile->digest);
     /* The header goes into the room at the beginning. */
     header = make_header(zfile, w->blocks, w->n_blocks);
     if (!rc && pwrite(w->file.fd, header.bytes, sizeof(header.bytes), 0) !=
@@ -252,8 +248,9 @@ blocks_are_sound(const struct header *h)
            h->blocks[h->n_blocks - 1].plain <= h->zfile.plain;
 }
 
-static enum status
-read_header(int fd, struct header *h, struct problem *why)
+/* False: the file is damaged. */
+static bool
+read_header(int fd, struct header *h)
 {
     uint8_t header[HEADER_SIZE], trailer[TRAILER_SIZE];
     off_t size = lseek(fd, 0, SEEK_END);
@@ -265,7 +262,7 @@ read_header(int fd, struct header *h, struct problem *why)
         memcmp(header, "\x1f\x8b\x08\x04", 4) || memcmp(header + 12, "td", 2) ||
         get_number(header + 10, 2) != HEADER_SIZE - 12 ||
         get_number(header + 16, 4) != VERSION)
-        return problem(why, STATUS_IO, "the file is damaged");
+        return false;
     h->zfile.packed = (uint64_t)size;
     h->zfile.plain = get_number(header + 24, 8);
     memcpy(h->zfile.digest.bytes, header + 32, DIGEST_SIZE);
@@ -273,13 +270,12 @@ read_header(int fd, struct header *h, struct problem *why)
     h->crc = (uint32_t)get_number(trailer, 4);
     if (h->n_blocks == 0 || h->n_blocks > BLOCKS_MAX ||
         h->zfile.plain > ZFILE_PLAIN_MAX)
-        return problem(why, STATUS_IO, "the file is damaged");
+        return false;
     for (size_t i = 0; i < h->n_blocks; i++)
         h->blocks[i] = (struct block){
             (uint32_t)get_number(header + AT_BLOCKS + 8 * i, 4),
             (uint32_t)get_number(header + AT_BLOCKS + 8 * i + 4, 4)};
-    return blocks_are_sound(h) ? STATUS_OK
-                               : problem(why, STATUS_IO, "the file is damaged");
+    return blocks_are_sound(h);
 }
 
 enum status
@@ -287,10 +283,9 @@ zfile_look(int fd, struct zfile *zfile, struct zfile_header *header,
            struct problem *why)
 {
     struct header h;
-    enum status rc = read_header(fd, &h, why);
 
-    if (rc)
-        return rc;
+    if (!read_header(fd, &h))
+        return problem(why, STATUS_IO, "the file is damaged");
     *zfile = h.zfile;
     if (header)
         *header = make_header(zfile, h.blocks, h.n_blocks);
@@ -412,14 +407,12 @@ enum status
 zfile_body(int fd, struct body **body, struct problem *why)
 {
     struct zbody *b = memory_new(1, sizeof(*b));
-    enum status rc;
 
     if (!b)
         return problem_memory(why);
-    rc = read_header(fd, &b->header, why);
-    if (rc) {
+    if (!read_header(fd, &b->header)) {
         free(b);
-        return rc;
+        return problem(why, STATUS_IO, "the file is damaged");
     }
     b->body = (struct body){b->header.zfile.plain, zbody_next, zbody_free,
                             zbody_seek};

@@ -5,7 +5,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <openssl/evp.h>
 
 #include "base/file.h"
 #include "proto/resourcesync/document_write.h"
@@ -25,7 +24,7 @@ struct zip_writer {
     struct file_new file;
     struct archive *archive;
     struct archive_entry *entry;
-    EVP_MD_CTX *sha256; /* of the package */
+    struct digest_check *sha256; /* of the package */
     uint64_t length, synced;
     int64_t time_us;
     struct problem failure; /* of on_write; "": none */
@@ -35,9 +34,8 @@ struct zip_writer {
 
     /* The file that has them; -1: zip_writer_add. */
     int source_fd;
-    EVP_MD_CTX *source_sha256;
+    struct digest_check *source_sha256;
     struct digest digest;
-    char piece[PIECE_BYTES];
 };
 
 /* Planning */
@@ -107,24 +105,17 @@ take_extension(char to[EXTENSION_MAX + 1], struct slice text)
 static struct slice
 extension_of_loc(struct slice loc)
 {
-    const char *path =
-        loc.size > 0 ? memmem(loc.data, loc.size, "://", 3) : NULL;
-    struct slice name;
-    const char *dot;
+    const char *slash = NULL, *dot = NULL;
 
-    if (!path)
-        return (struct slice){NULL, 0};
-    name = (struct slice){path + 3, loc.size - (size_t)(path + 3 - loc.data)};
-    name = slice_take(&name, '#');
-    name = slice_take(&name, '?');
-    path = memrchr(name.data, '/', name.size);
-    if (!path)
-        return (struct slice){NULL, 0};
-    name = (struct slice){path, name.size - (size_t)(path - name.data)};
-    dot = memrchr(name.data, '.', name.size);
-    if (!dot)
-        return (struct slice){NULL, 0};
-    return (struct slice){dot + 1, name.size - (size_t)(dot + 1 - name.data)};
+    if (slice_skip_past(&loc, "://")) {
+        loc = slice_take(&loc, '#');
+        loc = slice_take(&loc, '?');
+        slash = memrchr(loc.data, '/', loc.size);
+    }
+    if (slash)
+        dot = memrchr(slash, '.', loc.size - (size_t)(slash - loc.data));
+    return dot ? slice_between(dot + 1, loc.data + loc.size)
+               : (struct slice){NULL, 0};
 }
 
 static struct slice
@@ -171,11 +162,10 @@ zip_writer_deflates(struct slice type)
         "application/n-triples"};
     struct slice plain = without_parameters(type);
 
-    if (plain.size > 5 && !strncasecmp(plain.data, "text/", 5))
+    if ((plain.size > 5 && slice_starts_word(plain, "text/")) ||
+        ends_with(plain, "+xml") || ends_with(plain, "+json"))
         return true;
-    if (ends_with(plain, "+xml") || ends_with(plain, "+json"))
-        return true;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++)
         if (slice_is_word(plain, texts[i]))
             return true;
     return false;
@@ -189,15 +179,14 @@ zip_writer_deflates(struct slice type)
 static la_ssize_t
 on_write(struct archive *archive, void *user, const void *bytes, size_t size)
 {
+    struct slice piece = {bytes, size};
     struct zip_writer *p = user;
 
     (void)archive;
     if (p->failure.text[0] == '\0' &&
-        !file_append(&p->file, (struct slice){bytes, size}, &p->failure)) {
+        !file_append(&p->file, piece, &p->failure) &&
+        !digest_check_add(p->sha256, piece, &p->failure))
         p->length += size;
-        if (!EVP_DigestUpdate(p->sha256, bytes, size))
-            problem_memory(&p->failure);
-    }
     return (la_ssize_t)size;
 }
 
@@ -223,8 +212,8 @@ package_free(struct zip_writer *p)
     if (p->archive)
         archive_write_free(p->archive);
     archive_entry_free(p->entry);
-    EVP_MD_CTX_free(p->sha256);
-    EVP_MD_CTX_free(p->source_sha256);
+    digest_check_free(p->sha256);
+    digest_check_free(p->source_sha256);
     free(p);
 }
 
@@ -244,8 +233,6 @@ zip_writer_begin(struct zip_writer **package, int dir_fd, const char *name,
     struct zip_writer *p = memory_new(1, sizeof(*p));
     enum status rc;
 
-    if (!p)
-        return problem_memory(why);
     p->source_fd = -1;
     p->time_us = time_us;
     rc = file_begin(&p->file, dir_fd, name, why);
@@ -253,21 +240,17 @@ zip_writer_begin(struct zip_writer **package, int dir_fd, const char *name,
         package_free(p);
         return rc;
     }
-    p->archive = archive_write_new();
-    p->entry = archive_entry_new();
-    p->sha256 = EVP_MD_CTX_new();
-    p->source_sha256 = EVP_MD_CTX_new();
-    if (!p->archive || !p->entry || !p->sha256 || !p->source_sha256 ||
-        !EVP_DigestInit_ex(p->sha256, EVP_sha256(), NULL))
-        rc = problem_memory(why);
-    else
-        rc = check_member(
-            p,
-            !archive_write_set_format_zip(p->archive) &&
-                !archive_write_set_bytes_per_block(p->archive, BLOCK_BYTES) &&
-                !archive_write_set_bytes_in_last_block(p->archive, 1) &&
-                !archive_write_open(p->archive, p, NULL, on_write, NULL),
-            why);
+    p->archive = memory_got(archive_write_new(), 1);
+    p->entry = memory_got(archive_entry_new(), 1);
+    p->sha256 = digest_check_new(SLICE(""), LENGTH_NONE, true);
+    p->source_sha256 = digest_check_new(SLICE(""), LENGTH_NONE, true);
+    rc = check_member(
+        p,
+        !archive_write_set_format_zip(p->archive) &&
+            !archive_write_set_bytes_per_block(p->archive, BLOCK_BYTES) &&
+            !archive_write_set_bytes_in_last_block(p->archive, 1) &&
+            !archive_write_open(p->archive, p, NULL, on_write, NULL),
+        why);
     if (rc)
         zip_writer_abandon(p);
     else
@@ -339,8 +322,8 @@ zip_writer_take(struct zip_writer *p, const struct zip_writer_member *member,
     enum status rc = begin_member(p, member->name.text, member->is_deflated,
                                   member->length, why);
 
-    if (!rc && !EVP_DigestInit_ex(p->source_sha256, EVP_sha256(), NULL))
-        rc = problem_memory(why);
+    if (!rc)
+        rc = digest_check_reset(p->source_sha256);
     if (rc) {
         close(fd);
         return rc;
@@ -354,36 +337,35 @@ zip_writer_take(struct zip_writer *p, const struct zip_writer_member *member,
 static enum status
 check_source(struct zip_writer *p, struct problem *why)
 {
-    char text[DIGEST_TEXT_SIZE], found_text[DIGEST_TEXT_SIZE];
     struct digest found;
+    enum status rc = digest_check_end(p->source_sha256, why);
     char more;
 
-    if (!EVP_DigestFinal_ex(p->source_sha256, found.bytes, NULL))
-        return problem_memory(why);
+    if (rc)
+        return rc;
+    digest_check_sha256(p->source_sha256, &found);
     if (read(p->source_fd, &more, 1) > 0)
         return problem(why, STATUS_INVALID,
                        "the content for %s is longer than announced",
                        p->member);
     if (digest_is_equal(&found, &p->digest))
         return STATUS_OK;
-    digest_write(text, &p->digest);
-    digest_write(found_text, &found);
     return problem(why, STATUS_INVALID,
-                   "the content for %s is damaged: it is %.*s, and should be "
-                   "%.*s",
-                   p->member, DIGEST_TEXT_SIZE, found_text, DIGEST_TEXT_SIZE,
-                   text);
+                   "the content for %s is damaged: it is %s, and should be %s",
+                   p->member, digest_text(&found).text,
+                   digest_text(&p->digest).text);
 }
 
 enum status
 zip_writer_copy(struct zip_writer *p, bool *is_over, struct problem *why)
 {
     uint64_t most = p->left > COPY_BYTES ? p->left - COPY_BYTES : 0;
+    char piece[PIECE_BYTES];
     enum status rc = STATUS_OK;
 
     while (!rc && p->left > most) {
         size_t wanted = p->left < PIECE_BYTES ? (size_t)p->left : PIECE_BYTES;
-        ssize_t n = read(p->source_fd, p->piece, wanted);
+        ssize_t n = read(p->source_fd, piece, wanted);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -393,10 +375,11 @@ zip_writer_copy(struct zip_writer *p, bool *is_over, struct problem *why)
             rc = problem(why, STATUS_INVALID,
                          "the content for %s ends %" PRIu64 " bytes too early",
                          p->member, p->left);
-        else if (!EVP_DigestUpdate(p->source_sha256, p->piece, (size_t)n))
-            rc = problem_memory(why);
         else
-            rc = zip_writer_add(p, (struct slice){p->piece, (size_t)n}, why);
+            rc = zip_writer_add(p, (struct slice){piece, (size_t)n}, why);
+        if (!rc)
+            rc = digest_check_add(p->source_sha256,
+                                  (struct slice){piece, (size_t)n}, why);
     }
     if (!rc && p->left == 0) {
         rc = check_source(p, why);
@@ -420,8 +403,9 @@ zip_writer_finish(struct zip_writer *p, struct zip_writer_file *file,
         rc =
             check_member(p, archive_write_close(p->archive) == ARCHIVE_OK, why);
     *file = (struct zip_writer_file){.length = p->length};
-    if (!rc && !EVP_DigestFinal_ex(p->sha256, file->digest.bytes, NULL))
-        rc = problem_memory(why);
+    if (!rc)
+        rc = digest_check_end(p->sha256, why);
+    digest_check_sha256(p->sha256, &file->digest);
     if (rc)
         file_abandon(&p->file);
     else
