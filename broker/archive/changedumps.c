@@ -192,10 +192,7 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
     }
     if (!rc)
         rc = content_is_complete(content, list.after, list.last, &is_complete,
-                                 why);
-    if (!rc && !is_complete)
-        rc = content_is_lacking(content, list.after, list.last, &is_lacking,
-                                why);
+                                 &is_lacking, why);
     if (rc)
         return rc;
     if (!is_complete && !is_lacking &&

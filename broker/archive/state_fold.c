@@ -160,7 +160,7 @@ static void
 note_state(struct set *set, const struct resources *r)
 {
     struct fold_progress *n = &set->progress->fold;
-    uint64_t kept = resources_kept(r);
+    uint64_t kept = resources_at(r)->kept;
 
     if (resources_at(r)->seq < n->seq)
         memset(

@@ -336,7 +336,7 @@ handle_resources_put(const struct route_call *call)
     if (!rc)
         rc = query_number(rq, "left-out", 0, COUNT_MAX, &p->about.left_out,
                           NULL, why);
-    block_init(&p->block, BLOCK_MAX);
+    p->block.bytes.max = BLOCK_MAX;
     buf_init(&p->digests, BLOCK_MAX);
     memcpy(p->name, call->name.data, call->name.size);
     if (!rc)

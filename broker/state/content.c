@@ -226,9 +226,11 @@ count_file(struct content *c, const struct digest *digest, uint64_t length,
  */
 
 static int
-compare_seqs(uint64_t a, uint64_t b)
+by_seq(const void *x, const void *y)
 {
-    return a < b ? -1 : a > b;
+    const struct gathered *a = x, *b = y;
+
+    return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
 static int
@@ -237,24 +239,15 @@ by_key(const void *x, const void *y)
     const struct gathered *a = x, *b = y;
     int order = memcmp(&a->key, &b->key, sizeof(a->key));
 
-    return order ? order : compare_seqs(a->seq, b->seq);
+    return order ? order : by_seq(a, b);
 }
 
 static int
 by_before(const void *x, const void *y)
 {
     const struct gathered *a = x, *b = y;
-    int order = compare_seqs(a->before, b->before);
 
-    return order ? order : compare_seqs(a->seq, b->seq);
-}
-
-static int
-by_seq(const void *x, const void *y)
-{
-    const struct gathered *a = x, *b = y;
-
-    return compare_seqs(a->seq, b->seq);
+    return a->before < b->before ? -1 : a->before > b->before;
 }
 
 /* By key: sets `until` of each entry, and `before` of the first one of each
@@ -500,38 +493,27 @@ content_find(struct content *c, uint64_t seq, struct content_bytes *bytes,
                                     "of that entry nothing is known");
 }
 
-static bool
-knows_range(const struct content *c, uint64_t after, uint64_t last)
-{
-    return after >= c->at.from && last <= c->at.seq;
-}
-
 enum status
 content_is_complete(struct content *c, uint64_t after, uint64_t last,
-                    bool *is_complete, struct problem *why)
+                    bool *is_complete, bool *is_lacking, struct problem *why)
 {
-    bool row = true;
+    bool is_missing = true;
     enum status rc = STATUS_OK;
 
-    if (knows_range(c, after, last))
-        rc = db_find(&c->fold.db, NULL, why, &row,
-                     "SELECT 1 FROM missing WHERE seq>? AND seq<=? LIMIT 1",
-                     DB_VALUES(after, last), DB_INTO());
-    *is_complete = !rc && !row;
-    return rc;
-}
-
-enum status
-content_is_lacking(struct content *c, uint64_t after, uint64_t last,
-                   bool *is_lacking, struct problem *why)
-{
+    *is_complete = false;
     *is_lacking = true;
-    return knows_range(c, after, last)
-               ? db_find(&c->fold.db, NULL, why, is_lacking,
-                         "SELECT 1 FROM missing WHERE due IS NULL AND seq>?"
-                         " AND seq<=? LIMIT 1",
-                         DB_VALUES(after, last), DB_INTO())
-               : STATUS_OK;
+    if (after < c->at.from || last > c->at.seq)
+        return STATUS_OK;
+    rc = db_find(&c->fold.db, NULL, why, &is_missing,
+                 "SELECT 1 FROM missing WHERE seq>? AND seq<=? LIMIT 1",
+                 DB_VALUES(after, last), DB_INTO());
+    if (!rc && is_missing)
+        return db_find(&c->fold.db, NULL, why, is_lacking,
+                       "SELECT 1 FROM missing WHERE due IS NULL AND seq>?"
+                       " AND seq<=? LIMIT 1",
+                       DB_VALUES(after, last), DB_INTO());
+    *is_complete = !rc;
+    return rc;
 }
 
 bool
@@ -660,12 +642,11 @@ content_settle(struct content *c, struct log *log, struct log_set *set,
 {
     struct content_fact fact = {.id = c->at.fact};
     struct content_touched touched = {{0}};
-    struct buf bytes;
+    struct buf bytes = {.max = CONTENT_POST_MAX};
     unsigned n = 0;
     enum status rc = begin_change(c);
 
     c->shared_from = from;
-    buf_init(&bytes, CONTENT_POST_MAX);
     while (!rc && n++ < SETTLE_FACTS) {
         rc = log_fact(log, set, &fact, &bytes, &c->why);
         if (!rc && fact.seq > c->at.seq) /* its entry is not folded */
@@ -687,6 +668,7 @@ content_missing(struct content *c, int64_t now_us, struct content_missing *m,
     struct db_rows rows = DB_SELECT(&c->fold.db, NULL, why, content_next_due,
                                     m->due_us, m->seq, now_us);
     struct slice loc, hash;
+    struct content_fact fact;
     struct digest digest;
     uint64_t length;
     size_t loc_size;
@@ -714,16 +696,12 @@ content_missing(struct content *c, int64_t now_us, struct content_missing *m,
         return rc;
     /* The bytes may have come for another entry. */
     rc = look_for_file(c, &digest, m->length, &length, &is_hopeless, why);
-    if (!rc)
-        rc =
-            content_note(c,
-                         &(struct content_fact){
-                             .seq = m->seq, .digest = digest, .length = length},
-                         why);
-    else if (rc == STATUS_NOT_FOUND && is_hopeless)
-        rc = content_note(
-            c, &(struct content_fact){.seq = m->seq, .due_us = CONTENT_NEVER},
-            why);
+    fact = (struct content_fact){.seq = m->seq,
+                                 .due_us = is_hopeless ? CONTENT_NEVER : 0,
+                                 .digest = digest,
+                                 .length = length};
+    if (!rc || is_hopeless)
+        rc = content_note(c, &fact, why);
     m->is_settled = !rc;
     return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
 }

@@ -120,21 +120,16 @@ MUST_CHECK enum status content_find(struct content *content, uint64_t seq,
                                     struct content_bytes *bytes,
                                     struct problem *why);
 
-/* True if the bytes of all entries behind `after` up to `last` with a
+/* *is_complete: the bytes of all entries behind `after` up to `last` with a
  * representation are kept (R-202). False before these are folded, and if rows
- * were forgotten or never made. */
+ * were forgotten or never made. Of an incomplete range *is_lacking: it can
+ * never become complete, because an entry was given up, or has no hash, or no
+ * row. False: all missing content is due to be fetched, if the broker fetches
+ * at all. */
 MUST_CHECK enum status content_is_complete(struct content *content,
                                            uint64_t after, uint64_t last,
-                                           bool *is_complete,
+                                           bool *is_complete, bool *is_lacking,
                                            struct problem *why);
-
-/* For an incomplete range: true if it can never become complete, because an
- * entry was given up, or has no hash, or no row. False: all missing content is
- * due to be fetched, if the broker fetches at all. */
-MUST_CHECK enum status content_is_lacking(struct content *content,
-                                          uint64_t after, uint64_t last,
-                                          bool *is_lacking,
-                                          struct problem *why);
 
 /* True if the content of all resources of a state is complete. The content is
  * never ahead of the state (broker/archive/contents.h). While the state is

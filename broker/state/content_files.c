@@ -44,23 +44,18 @@ arriving_begin(struct arriving *a, const char *folder, struct slice hash,
                uint64_t length, struct problem *why)
 {
     char path[PATH_SIZE];
-    enum status rc = STATUS_OK;
+    int fd;
 
-    *a = (struct arriving){.folder = folder, .fd = -1};
-    a->digests = digest_check_new(hash, length, true);
-    if (!a->digests)
-        rc = problem_memory(why);
+    *a = (struct arriving){.fd = -1};
     snprintf(path, sizeof(path), "%s/XXXXXX", folder);
-    if (!rc) {
-        a->fd = mkostemp(path, O_CLOEXEC);
-        if (a->fd < 0)
-            rc = fail_file(why, "cannot make a file in", folder);
-        else
-            memcpy(a->name, path + strlen(folder) + 1, sizeof("XXXXXX"));
-    }
-    if (rc)
-        arriving_abandon(a);
-    return rc;
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return fail_file(why, "cannot make a file in", folder);
+    *a = (struct arriving){.folder = folder,
+                           .digests = digest_check_new(hash, length, true),
+                           .fd = fd};
+    memcpy(a->name, path + strlen(folder) + 1, sizeof("XXXXXX"));
+    return STATUS_OK;
 }
 
 enum status
@@ -131,12 +126,9 @@ static void
 file_path(const char *set_dir, const struct digest *digest,
           char path[PATH_SIZE])
 {
-    char text[DIGEST_TEXT_SIZE];
-
-    digest_write(text, digest);
-    snprintf(path, PATH_SIZE, "%s/" CONTENT_FOLDER "/%02x/%.*s", set_dir,
-             digest->bytes[0], NAME_DIGITS,
-             text + DIGEST_TEXT_SIZE - NAME_DIGITS);
+    snprintf(path, PATH_SIZE, "%s/" CONTENT_FOLDER "/%02x/%s", set_dir,
+             digest->bytes[0],
+             digest_text(digest).text + DIGEST_TEXT_SIZE - NAME_DIGITS);
 }
 
 /* Placing */
@@ -265,7 +257,7 @@ enum status
 content_file_read(const char *set_dir, const struct digest *digest,
                   struct buf *to, struct problem *why)
 {
-    struct digest found = {.bytes = {0}};
+    struct digest found = {{0}};
     uint64_t length;
     char *at = NULL;
     int fd;
@@ -329,7 +321,7 @@ enum status
 content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
                    void *user, struct problem *why)
 {
-    char path[PATH_SIZE], text[DIGEST_TEXT_SIZE + 1], again[DIGEST_TEXT_SIZE];
+    char path[PATH_SIZE], text[DIGEST_TEXT_SIZE + 1];
     const struct dirent *entry;
     struct digest digest;
     enum status rc = STATUS_OK;
@@ -352,8 +344,8 @@ content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
                  entry->d_name);
         if (digest_read(slice_of(text), &digest))
             continue;
-        digest_write(again, &digest); /* other texts are not names of ours */
-        if (!memcmp(text, again, sizeof(again)) && digest.bytes[0] == folder)
+        if (!strcmp(text, digest_text(&digest).text) && /* a name of ours */
+            digest.bytes[0] == folder)
             rc = fn(&digest, user, why);
     }
     closedir(dir);

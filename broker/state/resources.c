@@ -23,7 +23,6 @@
 
 #include "base/array.h"
 #include "base/file.h"
-#include "base/list.h"
 
 /* The limits of gathering for one commit: so many that a page of the index
  * serves several changes, and so few that a step is short and needs little
@@ -59,12 +58,6 @@ const struct db_kind resources_kind = {
                "PRAGMA cache_size=-4096", /* KiB */
 };
 
-/* The owner's columns of the only row of `state`. */
-struct state_row {
-    struct resources_at at;
-    uint64_t whole_at; /* it is whole when folded up to there; 0: unknown */
-};
-
 /* The last change of a resource. */
 struct gathered {
     struct resource_key key;
@@ -80,11 +73,10 @@ struct gathered {
 
 struct resources {
     struct fold_db fold;
-    int wal_pages;          /* after the last commit */
-    struct state_row state; /* as of the last commit */
-    uint64_t kept;
-    struct db_rows walk; /* of resources_next */
-    int64_t walked;      /* the last id of the walk; 0: none */
+    int wal_pages;             /* after the last commit */
+    struct resources_at state; /* as of the last commit */
+    struct db_rows walk;       /* of resources_next */
+    int64_t walked;            /* the last id of the walk; 0: none */
 };
 
 void
@@ -157,13 +149,13 @@ static enum status
 read_state(struct fold_db *f, struct problem *why)
 {
     struct resources *r = resources_of(f);
-    struct resources_at *at = &r->state.at;
+    struct resources_at *at = &r->state;
     enum status rc;
 
     sqlite3_db_config(f->db.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_wal_hook(f->db.handle, on_wal, r);
     r->wal_pages = 0;
-    r->state = (struct state_row){.whole_at = 0};
+    r->state = (struct resources_at){.whole_at = 0};
     rc = db_find(&f->db, NULL, why, NULL,
                  "SELECT epoch, seq, us, n, bytes, is_whole, digest,"
                  " length(digest)=32, began, whole_at FROM state",
@@ -321,7 +313,7 @@ write_keys(struct resources *r, struct resources_at *at, struct problem *why)
     }
     r->fold.n = n;
     for (size_t i = 0; !rc && i < n; i++) {
-        uint64_t nth = rows[i].first_seq - r->state.at.seq;
+        uint64_t nth = rows[i].first_seq - r->state.seq;
 
         rc = write_key(r, &rows[i], last + (int64_t)nth, at, why);
     }
@@ -329,30 +321,29 @@ write_keys(struct resources *r, struct resources_at *at, struct problem *why)
 }
 
 static enum status
-write_state(struct resources *r, const struct state_row *state,
+write_state(struct resources *r, const struct resources_at *state,
             const struct fold_mark *mark, struct problem *why)
 {
     return DB_DO(&r->fold.db, NULL, why,
                  "INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
                  " bytes, is_whole, began, whole_at)"
                  " VALUES(1,?,?,?,?,?,?,?,?,?)",
-                 r->fold.epoch, state->at.seq, state->at.us,
-                 mark->has_digest ? &mark->digest : NULL, state->at.n,
-                 state->at.bytes, state->at.is_whole, state->at.began,
-                 state->whole_at);
+                 r->fold.epoch, state->seq, state->us,
+                 mark->has_digest ? &mark->digest : NULL, state->n,
+                 state->bytes, state->is_whole, state->began, state->whole_at);
 }
 
 /* Writes all gathered changes and the row of `state` in one transaction;
- * updates the counts in state->at. The state then is at `mark`. */
+ * updates the counts in *state. The state then is at `mark`. */
 static enum status
-write_batch(struct resources *r, struct state_row *state,
+write_batch(struct resources *r, struct resources_at *state,
             const struct fold_mark *mark, struct problem *why)
 {
     struct gathered *rows = r->fold.rows;
     enum status rc = db_begin(&r->fold.db, why);
 
     if (!rc)
-        rc = write_keys(r, &state->at, why);
+        rc = write_keys(r, state, why);
     /* The rows in the order of ids: new ones come last, in the order of their
      * creation. */
     if (!rc && r->fold.n > 0)
@@ -362,11 +353,11 @@ write_batch(struct resources *r, struct state_row *state,
         struct slice entry = {r->fold.texts.data + row->entry, row->size};
 
         if (row->is_new) {
-            state->at.n++;
-            state->at.bytes += entry.size;
+            state->n++;
+            state->bytes += entry.size;
             rc = insert_row(r, row, entry, why);
         } else if (row->id) {
-            rc = change_row(r, row, entry, &state->at, why);
+            rc = change_row(r, row, entry, state, why);
         }
     }
     if (!rc)
@@ -385,12 +376,11 @@ static enum status
 begin_file(struct fold_db *f, struct problem *why)
 {
     struct resources *r = resources_of(f);
-    struct state_row state = {.at = {.seq = f->at.seq,
-                                     .us = DATETIME_NONE,
-                                     .began = f->at.seq,
-                                     .is_whole = f->at.seq == 0}};
+    struct resources_at state = {.seq = f->at.seq,
+                                 .us = DATETIME_NONE,
+                                 .began = f->at.seq,
+                                 .is_whole = f->at.seq == 0};
 
-    r->kept = 0;
     return write_batch(r, &state, &f->at, why);
 }
 
@@ -411,7 +401,7 @@ const struct fold_kind resources_folding = {
 const struct resources_at *
 resources_at(const struct resources *r)
 {
-    return &r->state.at;
+    return &r->state;
 }
 
 enum status
@@ -424,11 +414,11 @@ resources_begin(struct resources *r, uint64_t after, struct problem *why)
 
 /* Makes the state whole if everything that was missing is folded. */
 static void
-look_if_whole(struct state_row *state)
+look_if_whole(struct resources_at *state)
 {
-    if (state->whole_at == 0 || state->at.seq < state->whole_at)
+    if (state->whole_at == 0 || state->seq < state->whole_at)
         return;
-    state->at.is_whole = true;
+    state->is_whole = true;
     state->whole_at = 0;
 }
 
@@ -436,15 +426,15 @@ enum status
 resources_commit(struct resources *r, struct problem *why)
 {
     struct fold_db *f = &r->fold;
-    struct state_row next = r->state;
+    struct resources_at next = r->state;
     struct problem reason = {""};
     enum status rc;
 
     end_walk(&r->fold);
     if (r->fold.n == 0)
         return STATUS_OK;
-    next.at.seq = f->gathered.seq;
-    next.at.us = f->gathered.us;
+    next.seq = f->gathered.seq;
+    next.us = f->gathered.us;
     look_if_whole(&next);
     rc = write_batch(r, &next, &f->gathered, &reason);
     if (!rc)
@@ -457,12 +447,6 @@ resources_commit(struct resources *r, struct problem *why)
     return rc;
 }
 
-uint64_t
-resources_kept(const struct resources *r)
-{
-    return r->kept;
-}
-
 enum status
 resources_keep(struct resources *r, struct problem *why)
 {
@@ -470,12 +454,11 @@ resources_keep(struct resources *r, struct problem *why)
     enum status rc;
 
     end_walk(&r->fold);
-    if (r->kept == r->state.at.seq)
+    if (r->state.kept == r->state.seq)
         return STATUS_OK;
     /* A checkpoint cannot be stopped midway, and the next start can do without
      * this one. */
-    if (r->fold.is_ending &&
-        atomic_load_explicit(r->fold.is_ending, memory_order_relaxed))
+    if (r->fold.is_ending && load_relaxed(r->fold.is_ending))
         return problem(why, STATUS_STOPPED, "the broker is ending");
     result = sqlite3_wal_checkpoint_v2(r->fold.db.handle, NULL,
                                        SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
@@ -485,7 +468,7 @@ resources_keep(struct resources *r, struct problem *why)
     r->wal_pages = 0;
     rc = file_sync_path(r->fold.dir, why); /* the names of new files */
     if (!rc)
-        r->kept = r->state.at.seq;
+        r->state.kept = r->state.seq;
     return rc;
 }
 
@@ -493,7 +476,7 @@ enum status
 resources_fill(struct resources *r, uint64_t seq, struct slice entry,
                struct problem *why)
 {
-    struct gathered row = {.id = (int64_t)r->state.at.n + 1, .seq = seq};
+    struct gathered row = {.id = (int64_t)r->state.n + 1, .seq = seq};
     enum status rc = STATUS_OK;
 
     if (sqlite3_get_autocommit(r->fold.db.handle))
@@ -507,8 +490,8 @@ resources_fill(struct resources *r, uint64_t seq, struct slice entry,
         rc = insert_row(r, &row, entry, why);
     if (rc)
         return rc;
-    r->state.at.n++;
-    r->state.at.bytes += entry.size;
+    r->state.n++;
+    r->state.bytes += entry.size;
     return STATUS_OK;
 }
 
@@ -520,10 +503,10 @@ resources_fill_end(struct resources *r, uint64_t seq, int64_t us,
 
     if (sqlite3_get_autocommit(r->fold.db.handle)) /* no resource was added */
         rc = db_begin(&r->fold.db, why);
-    r->state.at.seq = seq;
-    r->state.at.us = us;
-    r->state.at.is_whole = true;
-    r->state.at.began = 0;
+    r->state.seq = seq;
+    r->state.us = us;
+    r->state.is_whole = true;
+    r->state.began = 0;
     r->state.whole_at = 0;
     r->fold.at = (struct fold_mark){.seq = seq};
     if (!rc)
@@ -537,11 +520,11 @@ enum status
 resources_heal(struct resources *r, uint64_t began, uint64_t seq,
                struct problem *why)
 {
-    struct state_row healed = r->state;
+    struct resources_at healed = r->state;
     enum status rc;
 
     end_walk(&r->fold);
-    if (r->state.at.is_whole || r->state.at.began != began)
+    if (r->state.is_whole || r->state.began != began)
         return STATUS_OK;
     healed.whole_at = seq;
     look_if_whole(&healed);
@@ -549,7 +532,7 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
     rc = write_batch(r, &healed, &r->fold.at, why);
     if (rc)
         return rc;
-    r->kept = 0; /* the seq may be the same, but this state is not on the
+    r->state.kept = 0; /* the seq may be the same, but this state is not on the
                     disk */
     return resources_keep(r, why);
 }

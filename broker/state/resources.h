@@ -8,7 +8,7 @@
  * (deleted). The same transaction writes the seq, so each entry is folded
  * exactly once, and the state is always that of one position of the log.
  * Everything in it comes from the log: after a crash the lost part is folded
- * again. So retention waits for resources_kept.
+ * again. So retention waits for `kept`.
  *
  *     (no file) --open--> seq 0 --fold, commit--> seq n --fold, commit--> ...
  *         ^                                                       |
@@ -47,12 +47,16 @@ void resource_key(struct resource_key *key, struct slice loc);
 
 /* The properties of a state. */
 struct resources_at {
-    uint64_t seq;   /* every entry up to it is folded, no later one */
-    int64_t us;     /* T(seq); DATETIME_NONE while nothing is folded */
-    uint64_t n;     /* resources */
-    uint64_t bytes; /* of their entries */
-    uint64_t began; /* it comes from the entries behind this one; 0: all */
-    bool is_whole;  /* no resource is missing */
+    uint64_t seq;      /* every entry up to it is folded, no later one */
+    int64_t us;        /* T(seq); DATETIME_NONE while nothing is folded */
+    uint64_t n;        /* resources */
+    uint64_t bytes;    /* of their entries */
+    uint64_t began;    /* it comes from the entries behind this one; 0: all */
+    bool is_whole;     /* no resource is missing */
+    uint64_t kept;     /* it is on the disk up to this seq: no crash of the
+                          machine undoes it. A crash of the process undoes no
+                          commit at all */
+    uint64_t whole_at; /* it is whole when folded up to there; 0: unknown */
 };
 
 /* How it is folded. */
@@ -78,10 +82,6 @@ MUST_CHECK enum status resources_begin(struct resources *resources,
  * any other failure, here or in the functions that begin it, close it. */
 MUST_CHECK enum status resources_commit(struct resources *resources,
                                         struct problem *why);
-
-/* The state is on the disk up to this seq: no crash of the machine undoes it. A
- * crash of the process undoes no commit at all. */
-uint64_t resources_kept(const struct resources *resources);
 
 /* Brings all commits to the disk. */
 MUST_CHECK enum status resources_keep(struct resources *resources,

@@ -11,19 +11,10 @@
 /* Blocks */
 
 void
-block_init(struct block *b, size_t max_bytes)
-{
-    memset(b, 0, sizeof(*b));
-    buf_init(&b->bytes, max_bytes);
-}
-
-void
 block_fini(struct block *b)
 {
     buf_fini(&b->bytes);
     free(b->rows);
-    b->rows = NULL;
-    b->n = b->capacity = 0;
 }
 
 void

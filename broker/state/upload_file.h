@@ -31,12 +31,11 @@ struct staged_row {
 };
 
 struct block {
-    struct buf bytes;
+    struct buf bytes; /* {.max = MAX} before the first one */
     struct staged_row *rows;
     size_t n, capacity;
 };
 
-void block_init(struct block *block, size_t max_bytes);
 void block_fini(struct block *block);
 
 /* Empties it; keeps its memory. */

@@ -73,7 +73,7 @@ stage_list(struct upload_file_about about, unsigned from, unsigned to,
            uint64_t length)
 {
     struct upload_file *staging;
-    struct block block;
+    struct block block = {.bytes = {.max = 1 << 24}};
     struct head head;
 
     if (registry_find(s.sets.registry, SLICE(NAME), &head)) {
@@ -81,7 +81,6 @@ stage_list(struct upload_file_about about, unsigned from, unsigned to,
         about.after = head.last;
     }
     upload_file_remove(s.dir, NAME);
-    block_init(&block, 1 << 24);
     assert_int_equal(upload_file_begin(&staging, s.dir, NAME, &s.why),
                      STATUS_OK);
     for (unsigned n = from; n < to; n++) {
@@ -427,9 +426,8 @@ TEST(a_state_that_began_behind_the_body_is_not_made_whole)
 TEST(a_loc_that_is_told_twice_is_named_with_both_entries)
 {
     struct upload_file *staging;
-    struct block block;
+    struct block block = {.bytes = {.max = 1 << 24}};
 
-    block_init(&block, 1 << 20);
     assert_int_equal(upload_file_begin(&staging, s.dir, NAME, &s.why),
                      STATUS_OK);
     add(&block, 1, 1);

@@ -22,7 +22,7 @@ stage(struct sets *s, const char *dir, const char *name)
     struct problem why = {""};
     struct upload_file *staging;
     struct change change;
-    struct block block;
+    struct block block = {.bytes = {.max = 1 << 20}};
 
     if (registry_find(s->registry, slice_of(name), &head))
         memcpy(about.epoch, head.epoch, sizeof(head.epoch));
@@ -30,7 +30,6 @@ stage(struct sets *s, const char *dir, const char *name)
     change_init(&change);
     change.loc = SLICE("http://example.com/r/1000");
     change.kind = CHANGE_CREATED;
-    block_init(&block, 1 << 16);
     if (block_add(&block, &change, &why) ||
         upload_file_begin(&staging, dir, name, &why) ||
         upload_file_add(staging, &block, &why) ||

@@ -259,10 +259,11 @@ TEST(files_go_with_the_last_entry_that_tells_of_them)
 static void
 assert_complete(struct telling *w, uint64_t after, uint64_t last, bool should)
 {
-    bool is = !should;
+    bool is = !should, is_lacking;
 
-    assert_int_equal(content_is_complete(w->content, after, last, &is, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        content_is_complete(w->content, after, last, &is, &is_lacking, NULL),
+        STATUS_OK);
     assert_int_equal(is, should);
 }
 

@@ -52,7 +52,7 @@ fold_against(void **state, struct resources **r, struct model *m,
         if (rc) {
             assert_int_equal(rc, expected);
             assert_true(why.text[0]);
-            assert_true(resources_kept(*r) < batch->last);
+            assert_true(resources_at(*r)->kept < batch->last);
             n_failed++;
             fold_db_close(fold_db_of(*r)); /* as resources.h wants it */
             *r = open_state(state);
@@ -88,7 +88,7 @@ TEST(is_as_of_the_last_commit_when_the_disk_fails)
         batch_unref(b);
     }
     assert_int_equal(resources_keep(r, NULL), STATUS_OK);
-    assert_int_equal(resources_kept(r), 600);
+    assert_int_equal(resources_at(r)->kept, 600);
     fold_db_close(fold_db_of(r));
     model_fini(&m);
 }
@@ -139,7 +139,7 @@ TEST(gives_up_a_commit_when_the_process_ends)
     assert_int_equal(fold_db_add(fold_db_of(r), second, 2000, NULL), STATUS_OK);
     assert_int_equal(resources_commit(r, NULL), STATUS_STOPPED);
     assert_int_equal(resources_at(r)->seq, 1000);
-    assert_int_equal(resources_kept(r), 0);
+    assert_int_equal(resources_at(r)->kept, 0);
     fold_db_close(fold_db_of(r));
 
     r = open_state(state);

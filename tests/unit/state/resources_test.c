@@ -191,15 +191,15 @@ TEST(tells_what_is_firm)
 
     folded_open(w, 2, 50, 20);
     folded_to_batch(w, 0);
-    assert_int_equal(resources_kept(w->resources), 0);
+    assert_int_equal(resources_at(w->resources)->kept, 0);
     assert_int_equal(resources_keep(w->resources, NULL), STATUS_OK);
-    assert_int_equal(resources_kept(w->resources), w->batches[0]->last);
+    assert_int_equal(resources_at(w->resources)->kept, w->batches[0]->last);
     folded_to(w, folded_last(w));
-    assert_int_equal(resources_kept(w->resources), w->batches[0]->last);
+    assert_int_equal(resources_at(w->resources)->kept, w->batches[0]->last);
     folded_reopen(w);
-    assert_int_equal(resources_kept(w->resources), 0); /* nobody knows */
+    assert_int_equal(resources_at(w->resources)->kept, 0); /* nobody knows */
     assert_int_equal(resources_keep(w->resources, NULL), STATUS_OK);
-    assert_int_equal(resources_kept(w->resources), folded_last(w));
+    assert_int_equal(resources_at(w->resources)->kept, folded_last(w));
 }
 
 /* The WAL does not grow for ever. */
@@ -215,7 +215,7 @@ TEST(makes_firm_what_has_become_much)
         assert_int_equal(fstatat(w->dir.fd, "resources.db-wal", &st, 0), 0);
         assert_in_range(st.st_size, 0, 2 << 20);
     }
-    assert_in_range(resources_kept(w->resources), 1, folded_last(w));
+    assert_in_range(resources_at(w->resources)->kept, 1, folded_last(w));
     folded_check(w);
 }
 
@@ -324,7 +324,8 @@ TEST(goes_on_from_a_list_of_all_resources)
     folded = w->resources;
     w->resources = fill_state(folded, other.path);
     assert_true(resources_at(w->resources)->is_whole);
-    assert_int_equal(resources_kept(w->resources), resources_at(folded)->seq);
+    assert_int_equal(resources_at(w->resources)->kept,
+                     resources_at(folded)->seq);
     assert_int_equal(resources_at(w->resources)->bytes,
                      resources_at(folded)->bytes);
     folded_check(w);
