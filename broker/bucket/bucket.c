@@ -299,15 +299,13 @@ attempt(struct bucket *b, const struct wish *w, struct problem *why)
         .body = w->body,
         .body_fd = w->fd,
         .body_at = w->at};
+    struct buf url = {.max = 4096}, lines = {.max = 8192};
     struct credentials by;
-    struct buf url, lines;
     struct slice rest;
     enum status rc = read_credentials(b->options.credentials, &by, why);
 
     if (w->call == CALL_PUT)
         wish.body.size = w->size;
-    buf_init(&url, 4096);
-    buf_init(&lines, 8192);
     buf_clear(&b->answer);
     if (!rc) {
         write_request(b, w, &by, &url, &lines);
@@ -428,15 +426,14 @@ put_in_parts(struct bucket *b, const struct wish *put, struct problem *why)
     char digits[BUCKET_KEY_SIZE], memory[ID_MAX] = "";
     const struct wish drop = {
         .call = CALL_DELETE, .key = put->key, .query = memory};
+    struct buf upload, list = {.max = LIST_MAX};
     struct digest digest;
-    struct buf upload, list;
     struct slice id;
     enum status rc = perform(b, &step, why);
 
     if (rc)
         return rc;
     buf_init_fixed(&upload, memory, sizeof(memory) - 1);
-    buf_init(&list, LIST_MAX);
     id = buf_slice(&b->answer);
     slice_skip_past(&id, "<UploadId>");
     BUF_ADD(&upload, "uploadId=");
@@ -556,7 +553,7 @@ bucket_open(struct bucket **opened, const struct bucket_options *options,
 
     *opened = b;
     b->options = *options;
-    buf_init(&b->answer, ANSWER_MAX);
+    b->answer.max = ANSWER_MAX;
     if (!rc)
         rc = read_credentials(options->credentials, &by, why);
     explicit_bzero(&by, sizeof(by));

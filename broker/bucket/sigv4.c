@@ -10,11 +10,10 @@ sigv4_sign(const struct sigv4_request *r)
     const char *texts[] = {day, r->region, "s3", "aws4_request", NULL};
     const void *key = secret;
     int size = snprintf(secret, sizeof(secret), "AWS4%s", r->secret);
+    struct buf text = {.max = SIZE_MAX};
     struct digest digest;
-    struct buf text;
 
     snprintf(day, sizeof(day), "%.8s", r->time);
-    buf_init(&text, SIZE_MAX);
     buf_add_format(&text, "%s\n%.*s\n%s\n%s\n%s\n%s", r->method,
                    SLICE_ARG(r->path), r->query, r->headers, r->names,
                    r->payload);

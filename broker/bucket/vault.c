@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fts.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,15 +90,14 @@ vault_loosen(const char *stub)
 static bool
 is_full(const struct vault *v)
 {
-    return atomic_load_explicit(&v->copies, memory_order_relaxed) >
-           v->options.cache_bytes;
+    return load_relaxed(&v->copies) > v->options.cache_bytes;
 }
 
 /* There is one more copy. */
 static void
 note_copy(uint64_t size)
 {
-    atomic_fetch_add(&the->copies, size);
+    add_relaxed(&the->copies, size);
     if (the->options.data && is_full(the))
         thread_wake(&the->thread);
 }
@@ -123,14 +121,13 @@ read_stub(int dir_fd, const char *name, struct stub *stub)
 {
     char path[PATH_MAX], text[100] = "";
     int fd;
-    bool is_read;
 
     snprintf(path, sizeof(path), "%s" VAULT_STUB, name);
     fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
-    is_read = fd >= 0 && read(fd, text, sizeof(text) - 1) > BUCKET_KEY_SIZE;
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= BUCKET_KEY_SIZE)
+        text[0] = '\0';
     file_close(&fd);
-    return is_read &&
-           sscanf(text, "%72[a-z0-9/] %" SCNu64, stub->key, &stub->size) == 2;
+    return sscanf(text, "%72[a-z0-9/] %" SCNu64, stub->key, &stub->size) == 2;
 }
 
 static enum status
@@ -236,12 +233,12 @@ vault_file(int dir_fd, const char *name, int *fd, struct problem *why)
         (void)problem_errno(why, "cannot read", name);
         return rc;
     }
-    if (the && atomic_fetch_add(&the->n_readers, 1) >= READERS_MAX)
+    if (the && add_relaxed(&the->n_readers, 1) >= READERS_MAX)
         rc = problem(&reason, STATUS_BUSY, "others are fetched");
     else
         rc = ask(FETCH, dir_fd, name, &stub, -1, &reason);
     if (the)
-        atomic_fetch_sub(&the->n_readers, 1);
+        subtract_relaxed(&the->n_readers, 1);
     if (!rc)
         *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     if (!rc && *fd >= 0) {
@@ -428,7 +425,7 @@ look_at_files(struct vault *v, struct problem *why)
     char sets[PATH_MAX];
     char *roots[] = {sets, NULL};
     uint64_t copies = 0, limit = v->options.cache_bytes;
-    uint64_t left = atomic_load_explicit(&v->copies, memory_order_relaxed);
+    uint64_t left = load_relaxed(&v->copies);
     uint64_t least = left > limit ? limit / 4 * 3 : left;
     enum status rc = STATUS_OK;
     FTSENT *at;
@@ -463,7 +460,7 @@ look_at_files(struct vault *v, struct problem *why)
     }
     if (tree)
         fts_close(tree);
-    atomic_store_explicit(&v->copies, copies, memory_order_relaxed);
+    store_relaxed(&v->copies, copies);
     metrics_set(METRIC_BUCKET_COPIES, (int64_t)copies);
     return rc;
 }
@@ -566,7 +563,7 @@ is_stopping(void *user)
 {
     const struct vault *v = user;
 
-    return atomic_load_explicit(&v->is_stopping, memory_order_relaxed);
+    return load_relaxed(&v->is_stopping);
 }
 
 enum status
@@ -609,7 +606,7 @@ void
 vault_stop(void)
 {
     if (the)
-        atomic_store(&the->is_stopping, true);
+        store_relaxed(&the->is_stopping, true);
 }
 
 void

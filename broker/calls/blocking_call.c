@@ -182,7 +182,7 @@ blocking_open(struct blocking **opened, const struct blocking_options *options,
     b->options = *options;
     b->begin.run = begin;
     b->go_on.run = go_on;
-    buf_init(&b->piece, CALL_PIECE_MAX);
+    b->piece.max = CALL_PIECE_MAX;
     thread_init_changed(&b->changed);
     pthread_mutex_init(&b->mutex, NULL);
     rc = caller_open(&b->caller, &calls, why);

@@ -89,7 +89,11 @@ fail_unconnected(struct connecting *x)
 {
     struct call_connection *p = x->connection;
 
-    if (x->is_short)
+    if (x->lookup.answer.error == EAI_MEMORY)
+        call_fail(p->call, CALL_MEMORY, NO_MEMORY);
+    else if (x->lookup.answer.error)
+        call_fail(p->call, CALL_UNRESOLVED, "its host has no address");
+    else if (x->is_short)
         call_fail(p->call, CALL_MEMORY, "no descriptor is left for it");
     else if (x->refused[0] && x->n_opened == 0)
         call_fail(p->call, CALL_REFUSED, "its address %s may not be called",
@@ -296,19 +300,13 @@ on_event(uv_poll_t *poll, int status, int events)
 static void
 end_look_up(struct connecting *x)
 {
-    struct call_connection *p = x->connection;
+    struct loop *loop = x->connection->caller->loop;
 
-    if (x->lookup.answer.error == EAI_MEMORY) {
-        call_fail(p->call, CALL_MEMORY, NO_MEMORY);
-        finish(p);
-    } else if (x->lookup.answer.error) {
-        call_fail(p->call, CALL_UNRESOLVED, "its host has no address");
-        finish(p);
-    } else if (!try_next(&x->attempts[0])) {
+    if (x->lookup.answer.error || !try_next(&x->attempts[0])) {
         fail_unconnected(x);
     } else if (n_untried(x) > 0) {
         x->race.ring = on_race;
-        loop_set_alarm(p->caller->loop, &x->race, clock_steady_us() + RACE_US);
+        loop_set_alarm(loop, &x->race, clock_steady_us() + RACE_US);
     }
 }
 

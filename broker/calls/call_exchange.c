@@ -51,15 +51,13 @@ find_target(struct call_connection *p)
     struct slice fields = p->answer.fields;
     char *target = NULL;
     struct head_field f;
-    struct buf url;
+    struct buf url = {.max = 2 * CALL_HEAD_MAX};
 
-    buf_init(&url, 2 * CALL_HEAD_MAX);
     while (!target && response_head_next(&fields, &f)) {
-        struct buf sendable;
+        struct buf sendable = {.max = 3 * CALL_HEAD_MAX};
 
         if (!slice_is_word(f.name, "Location"))
             continue;
-        buf_init(&sendable, 3 * CALL_HEAD_MAX);
         uri_add_sendable(&sendable, f.value);
         uri_resolve(&url, slice_of(call_url(p->call)), buf_slice(&sendable));
         buf_fini(&sendable);
@@ -375,7 +373,7 @@ retry_after_us(struct slice value)
     return wait_s <= 0 ? 0 : (wait_s < max_s ? wait_s : max_s) * 1000000;
 }
 
-static void begin_on(struct call_connection *p, struct call *call);
+static void begin_anew(struct caller *c, struct call *call);
 
 /* Reports an answer: it is whole, or as long as it may be. */
 static void
@@ -435,7 +433,7 @@ end_broken(struct call_connection *p, bool is_reset)
     if (p->is_reused && !p->now.has_byte) {
         call = release_call(p);
         call_connection_close(p);
-        begin_on(call_connection_new(c, call), call);
+        begin_anew(c, call);
     } else if (is_reset) {
         fail(p, CALL_BROKEN, "the connection was reset");
     } else if (!p->now.has_byte) {
@@ -852,9 +850,12 @@ attach(struct call_connection *p, struct call *call)
         loop_set_alarm(c->loop, &p->silence, p->heard_us + call->stall_us);
 }
 
+/* Begins a call on a new connection. */
 static void
-begin_on(struct call_connection *p, struct call *call)
+begin_anew(struct caller *c, struct call *call)
 {
+    struct call_connection *p = call_connection_new(c, call);
+
     attach(p, call);
     call_connect(p);
 }
@@ -873,7 +874,7 @@ call_begin(struct caller *c, struct call *call)
         release_call(p);
         call_connection_close(p);
     }
-    begin_on(call_connection_new(c, call), call);
+    begin_anew(c, call);
 }
 
 void

@@ -17,8 +17,6 @@
 #define SPANS_AT_ONCE 512
 #define BODY_MAX      ((size_t)2 << 20)
 
-#define SPAN_ID_SIZE (PARENT_SIZE + 1)
-
 struct span_export {
     struct thread thread;
     struct blocking *calls;
@@ -57,19 +55,17 @@ static void
 add_span(struct buf *to, const struct span *span)
 {
     bool is_post = span->kind == SPAN_POST;
-    char id[SPAN_ID_SIZE];
 
-    if (!random_hex(id, sizeof(id)))
-        snprintf(id, sizeof(id), "%08" PRIx32 "%08" PRIx32, random_u32(),
-                 random_u32());
     buf_add_format(
         to,
-        "{\"traceId\":\"%.*s\",\"spanId\":\"%s\",\"parentSpanId\":\"%.*s\","
+        "{\"traceId\":\"%.*s\",\"spanId\":\"%08" PRIx32 "%08" PRIx32 "\","
+        "\"parentSpanId\":\"%.*s\","
         "\"name\":\"%s\",\"kind\":%d,\"startTimeUnixNano\":\"%" PRId64
         "000\",\"endTimeUnixNano\":\"%" PRId64 "000\",\"attributes\":[",
-        TRACE_SIZE, span->traceparent + TRACE_AT, id, PARENT_SIZE,
-        span->traceparent + PARENT_AT, is_post ? "post" : "delivery",
-        is_post ? 2 : 3, span->begin_us, span->end_us);
+        TRACE_SIZE, span->traceparent + TRACE_AT, random_u32(), random_u32(),
+        PARENT_SIZE, span->traceparent + PARENT_AT,
+        is_post ? "post" : "delivery", is_post ? 2 : 3, span->begin_us,
+        span->end_us);
     add_attribute(to, "tidings.set", "stringValue", slice_of(span->set));
     add_number(to, "tidings.seq.first", span->first);
     add_number(to, "tidings.seq.last", span->last);
@@ -121,15 +117,12 @@ send_spans(struct span_export *e, int64_t left_us)
                               .max_answer = 4096,
                               .headers = e->headers,
                               .body = buf_slice(&e->body)};
-    const struct call *call;
-    struct buf answer;
+    struct buf answer = {.max = wish.max_answer};
+    const struct call *call = blocking_run(e->calls, &wish, &answer);
     char status[32];
-    bool is_sent;
+    bool is_sent = call->failure == CALL_ANSWERED && call->status / 100 == 2;
 
-    buf_init(&answer, wish.max_answer);
-    call = blocking_run(e->calls, &wish, &answer);
     buf_fini(&answer);
-    is_sent = call->failure == CALL_ANSWERED && call->status / 100 == 2;
     snprintf(status, sizeof(status), "it answers %u", call->status);
     metrics_add(is_sent ? METRIC_SPANS_SENT : METRIC_SPANS_LOST, n);
     if (!is_sent && !e->has_failed)
@@ -154,9 +147,8 @@ run_export(struct thread *t)
     do {
         goes_on = thread_wait(t, LOOK_US);
         e->spans = spans_take();
-        while (e->spans && (left_us = atomic_load_explicit(
-                                          &e->over_us, memory_order_relaxed) -
-                                      clock_steady_us()) > 0)
+        while (e->spans &&
+               (left_us = load_relaxed(&e->over_us) - clock_steady_us()) > 0)
             send_spans(e, left_us);
     } while (goes_on);
 }
@@ -190,7 +182,7 @@ span_export_open(struct span_export **export, const char *url,
     snprintf(e->target, sizeof(e->target), "%s/v1/traces", url);
     e->headers[0] = "Content-Type: application/json";
     e->over_us = INT64_MAX;
-    buf_init(&e->body, BODY_MAX);
+    e->body.max = BODY_MAX;
     if (*token)
         rc = token_header_read(&e->authorization, token, false, why);
     e->headers[1] = e->authorization;
@@ -202,7 +194,7 @@ span_export_open(struct span_export **export, const char *url,
         span_export_close(e);
         return rc;
     }
-    atomic_store_explicit(&spans_are_open, true, memory_order_relaxed);
+    store_relaxed(&spans_are_open, true);
     *export = e;
     return STATUS_OK;
 }
@@ -214,9 +206,8 @@ span_export_close(struct span_export *e)
 
     if (!e)
         return;
-    atomic_store_explicit(&spans_are_open, false, memory_order_relaxed);
-    atomic_store_explicit(&e->over_us, clock_steady_us() + TIMEOUT_US,
-                          memory_order_relaxed);
+    store_relaxed(&spans_are_open, false);
+    store_relaxed(&e->over_us, clock_steady_us() + TIMEOUT_US);
     thread_stop(&e->thread);
     blocking_close(e->calls);
     while ((span = e->spans)) {
