@@ -187,10 +187,9 @@ outbox_open(struct outbox **outbox, struct posts *posts, struct problem *why)
     bridge_rights_init(&o->rights, posts->registry, &o->config, "in");
     inbox_init(&o->inbox, posts, &o->rights);
     rc = pg_make_instance(o->instance, why);
-    pg_init(&o->connection,
-            &(struct pg_options){.address = config->postgresql,
-                                 .durable_by = DURABLE_UNCHECKED,
-                                 .patience_us = PATIENCE_US});
+    o->connection.options = (struct pg_options){.address = config->postgresql,
+                                                .durable_by = DURABLE_UNCHECKED,
+                                                .patience_us = PATIENCE_US};
     if (!rc)
         rc = thread_start(&o->thread, "outbox", run_outbox, o, why);
     *outbox = o;

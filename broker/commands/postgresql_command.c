@@ -59,9 +59,10 @@ run_init(const struct arguments *given)
     if (rc)
         return command_fail(given, rc, &why);
     text = slice_dup(sql);
-    pg_init(&connection, &(struct pg_options){.address = values->address,
-                                              .durable_by = DURABLE_UNCHECKED,
-                                              .patience_us = PATIENCE_US});
+    connection =
+        (struct pg_connection){.options = {.address = values->address,
+                                           .durable_by = DURABLE_UNCHECKED,
+                                           .patience_us = PATIENCE_US}};
     rc = text ? pg_connect(&connection, &why) : problem_memory(&why);
     if (!rc)
         rc = pg_run(&connection, statements, take_statements(text, statements),

@@ -21,7 +21,7 @@ static enum status
 connect_for(struct pg_connection *c, const struct pg_options *options,
             struct problem *why)
 {
-    pg_init(c, options);
+    *c = (struct pg_connection){.options = *options};
     return pg_connect(c, why);
 }
 
@@ -267,8 +267,7 @@ pg_cluster_servers(const struct pg_options *options, unsigned *n)
 
     *n = 1;
     for (unsigned i = 0; i < *n; i++) {
-        pg_init(&c, options);
-        c.host = i;
+        c = (struct pg_connection){.options = *options, .host = i};
         rc = pg_open(&c, "any", n, &why);
         if (!servers)
             servers = memory_new(*n, sizeof(*servers));

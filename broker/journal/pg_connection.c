@@ -16,12 +16,6 @@
 /* A process that does not report for so long loses its name. */
 #define SILENT "5 seconds"
 
-void
-pg_init(struct pg_connection *c, const struct pg_options *options)
-{
-    *c = (struct pg_connection){.options = *options};
-}
-
 enum status
 pg_make_instance(char instance[PG_INSTANCE_SIZE + 1], struct problem *why)
 {

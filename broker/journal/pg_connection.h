@@ -81,6 +81,7 @@ MUST_CHECK enum status pg_make_instance(char instance[PG_INSTANCE_SIZE + 1],
     "EXISTS (SELECT FROM pg_stat_activity" \
     " WHERE application_name = '" PG_SESSION "' || b.instance)"
 
+/* Begins as {.options = ...}. */
 struct pg_connection {
     struct pg_options options; /* what it points to is lent */
     struct pg_conn *handle;    /* libpq's; NULL: closed */
@@ -137,8 +138,6 @@ struct pg_statement {
     bool is_frequent; /* `sql` is a constant: the server parses and plans it
                          once for a connection */
 };
-
-void pg_init(struct pg_connection *c, const struct pg_options *options);
 
 /* Connects to the next host of the address alone, without any check, within its
  * part of the time. `kind`: "any" server, or one that is "read-write".

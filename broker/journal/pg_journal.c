@@ -804,12 +804,7 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     j->keep_bytes = keep_bytes;
     j->trimmed = -1;
     j->kept = (struct kept_records){.dir = dir, .fd = -1};
-    pg_init(&j->turns, options);
-    pg_init(&j->looks, options);
-    atomic_init(&j->is_asked, false);
-    atomic_init(&j->own_pid, 0);
-    atomic_init(&j->judged, 0);
-    atomic_init(&j->is_stopping, false);
+    j->turns.options = j->looks.options = *options;
     j->looked_us = -LOOK_US; /* at once */
     j->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (j->wake_fd < 0) {

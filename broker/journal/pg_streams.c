@@ -757,6 +757,6 @@ pg_streams_open(const struct pg_options *options)
     struct pg_streams *s = memory_new(1, sizeof(*s));
 
     s->streams.ops = &ops;
-    pg_init(&s->c, options);
+    s->c.options = *options;
     return &s->streams;
 }

@@ -304,7 +304,7 @@ TEST(refuses_a_server_that_may_forget)
     struct problem why;
 
     options.durable_by = DURABLE_STANDBYS;
-    pg_init(&connection, &options);
+    connection = (struct pg_connection){.options = options};
     assert_int_equal(pg_connect(&connection, &why), STATUS_REFUSED);
     assert_string_equal(why.text,
                         "PostgreSQL: its fsync is off: it loses commits with a "
@@ -364,7 +364,7 @@ TEST(asks_the_next_host_when_one_is_silent)
     options.broker = "d";
     options.address = address;
     options.patience_us = 1000000;
-    pg_init(&connection, &options);
+    connection = (struct pg_connection){.options = options};
     if (pg_connect(&connection, &why))
         fail_msg("%s", why.text);
     assert_int_equal(connection.host, 1);
