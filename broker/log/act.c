@@ -75,7 +75,7 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
         head->commit_after = act->entries.commit_after;
         break;
     case ACT_LIST_END:
-        (void)head_end_list(head);
+        head_end_list(head);
         break;
     case ACT_SETTINGS:
         head->changed_us = act->settings.changed_us;

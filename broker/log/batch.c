@@ -5,8 +5,6 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
-#include "base/relaxed.h"
-
 struct batch *
 batch_new(uint64_t after, int64_t before_us, const struct digest *before,
           atomic_size_t *forms_account)

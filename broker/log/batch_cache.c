@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include "base/list.h"
-#include "base/relaxed.h"
 
 /* Small sets have small batches, many of them: they are looked for by set. Not
  * base/map: a batch is found by a range of entries, so that all batches of a

@@ -59,16 +59,12 @@ head_open_list(const struct head *head)
     };
 }
 
-struct list_info
+void
 head_end_list(struct head *head)
 {
-    struct list_info ended = head_open_list(head);
-
-    ended.until_us = head->last_us;
     head->list++;
     head->list_after = head->last;
     head->list_from_us = head->last_us;
     head->list_before = head->digest;
     head->list_bytes = 0;
-    return ended;
 }

@@ -183,5 +183,5 @@ bool head_list_is_empty(const struct head *head);
 /* The open list as it stands. */
 struct list_info head_open_list(const struct head *head);
 
-/* Ends the open list, which is not empty: describes it and begins the next. */
-struct list_info head_end_list(struct head *head);
+/* Ends the open list, which is not empty, and begins the next. */
+void head_end_list(struct head *head);

@@ -1,7 +1,7 @@
 #include "broker/log/log.h"
 
 #include <fcntl.h>
-#include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -99,40 +99,28 @@ log_wake(struct log *log)
 /* A post whose outcome a thread waits for. */
 struct awaited {
     struct post post;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool is_done;
+    sem_t done;
 };
 
 static void
 on_awaited(struct post *post)
 {
-    struct awaited *a = list_entry(post, struct awaited, post);
-
-    pthread_mutex_lock(&a->mutex);
-    a->is_done = true;
-    pthread_cond_signal(&a->changed);
-    pthread_mutex_unlock(&a->mutex);
+    sem_post(&list_entry(post, struct awaited, post)->done);
 }
 
 enum status
 log_post_and_wait(struct log *log, struct post *post, struct problem *why)
 {
-    struct awaited a = {
-        .post = *post,
-        .mutex = PTHREAD_MUTEX_INITIALIZER,
-        .changed = PTHREAD_COND_INITIALIZER,
-    };
+    struct awaited a = {.post = *post};
     enum status rc;
 
+    sem_init(&a.done, 0, 0);
     a.post.done = on_awaited;
     rc = log_submit(log, &a.post);
     if (rc)
         return problem(why, rc, "the log is ending");
-    pthread_mutex_lock(&a.mutex);
-    while (!a.is_done)
-        pthread_cond_wait(&a.changed, &a.mutex);
-    pthread_mutex_unlock(&a.mutex);
+    while (sem_wait(&a.done)) /* a signal came */
+        ;
     *post = a.post;
     if (why)
         *why = a.post.why;
@@ -186,7 +174,11 @@ log_is_shared(const struct log *log)
 void
 log_place(struct log *log, struct journal_place *place)
 {
-    order_place(&log->log_thread.order, place);
+    struct order *order = &log->log_thread.order;
+
+    pthread_mutex_lock(&order->mutex);
+    *place = order->place;
+    pthread_mutex_unlock(&order->mutex);
 }
 
 void

@@ -36,9 +36,7 @@ unfiled_bytes_add(struct unfiled_bytes *b, int64_t bytes)
 void
 unfiled_bytes_init(struct unfiled_bytes *b, uint64_t max_bytes, uint64_t bytes)
 {
-    b->max_bytes = (int64_t)max_bytes;
-    atomic_init(&b->bytes, 0);
-    atomic_init(&b->has_failed, false);
+    *b = (struct unfiled_bytes){.max_bytes = (int64_t)max_bytes};
     unfiled_bytes_add(b, (int64_t)bytes);
 }
 
@@ -309,23 +307,12 @@ is_local(const struct post *post)
            (post->kind == POST_ACT && act_is_local(post->act->kind));
 }
 
-static bool
-is_ending(struct log_thread *t)
-{
-    bool is;
-
-    pthread_mutex_lock(&t->mutex);
-    is = t->is_ending;
-    pthread_mutex_unlock(&t->mutex);
-    return is;
-}
-
 /* True if changes are to wait for files of lists. A log that ends commits all
  * that was submitted. */
 static bool
 is_holding(struct log_thread *t)
 {
-    return unfiled_bytes_is_full(t->unfiled) && !is_ending(t);
+    return unfiled_bytes_is_full(t->unfiled) && !t->is_ending;
 }
 
 /* Does any post wait for a round? */
@@ -629,7 +616,7 @@ wait_for_company(struct log_thread *t)
     int64_t us = t->options->linger_us, now_us, end_us;
     struct timespec pause = {us / 1000000, us % 1000000 * 1000};
 
-    if (us > 0 && !is_ending(t))
+    if (us > 0 && !t->is_ending)
         nanosleep(&pause, NULL);
     now_us = clock_steady_us();
     end_us = now_us + order_patience_us(&t->order);

@@ -96,7 +96,7 @@ struct log_thread {
 
     pthread_mutex_t mutex; /* guards the next two */
     struct list queue;     /* of posts */
-    bool is_ending;
+    atomic_bool is_ending; /* the log thread reads it without the mutex */
 
     /* The log thread's: the reasons to refuse posts, and whether it reported
      * that it refuses. */

@@ -1,7 +1,6 @@
 #include "broker/log/order.h"
 
 #include "base/clock.h"
-#include "base/relaxed.h"
 #include "broker/base/diag.h"
 #include "broker/log/record.h"
 
@@ -22,14 +21,6 @@ order_init(struct order *o, const struct log_options *options)
 }
 
 /* The copy */
-
-void
-order_place(struct order *o, struct journal_place *place)
-{
-    pthread_mutex_lock(&o->mutex);
-    *place = o->place;
-    pthread_mutex_unlock(&o->mutex);
-}
 
 void
 order_note(struct order *o, int64_t us)

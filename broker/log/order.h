@@ -93,8 +93,6 @@ int64_t order_patience_us(const struct order *order);
 
 /* Any thread's */
 
-void order_place(struct order *order, struct journal_place *place);
-
 /* The copy has all records that were kept before `us` (steady clock), and
  * readers see them. */
 void order_note(struct order *order, int64_t us);

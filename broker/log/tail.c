@@ -1,6 +1,5 @@
 #include "broker/log/tail.h"
 
-#include "base/relaxed.h"
 #include "broker/log/log.h"
 
 void

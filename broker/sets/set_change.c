@@ -1,5 +1,7 @@
 #include "broker/sets/set_change.h"
 
+#include <semaphore.h>
+
 #include "broker/sets/peers.h"
 
 /* Discards: the stored bytes that settings would delete */
@@ -459,9 +461,7 @@ out:
 
 /* A thread that waits for a new set. */
 struct awaited {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool is_done;
+    sem_t done;
     struct set *set;
     enum status rc;
     struct problem *why;
@@ -472,34 +472,29 @@ on_made(struct set_change *c, void *user)
 {
     struct awaited *w = user;
 
-    pthread_mutex_lock(&w->mutex);
-    w->is_done = true;
     w->set = c->set;
     w->rc = c->post.status;
     if (w->rc && w->why)
         *w->why = c->post.why;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->mutex);
     set_change_free(c);
+    sem_post(&w->done);
 }
 
 enum status
 set_change_make(struct registry *registry, struct slice name,
                 struct client *client, struct set **set, struct problem *why)
 {
-    struct awaited w = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-                        .changed = PTHREAD_COND_INITIALIZER,
-                        .why = why};
+    struct awaited w = {.why = why};
     struct set_change_wish wish = {
         .mode = SET_CHANGE_CREATE, .name = name, .client = client};
-    enum status rc = set_change_settings(registry, &wish, on_made, &w, why);
+    enum status rc;
 
+    sem_init(&w.done, 0, 0);
+    rc = set_change_settings(registry, &wish, on_made, &w, why);
     if (rc)
         return rc;
-    pthread_mutex_lock(&w.mutex);
-    while (!w.is_done)
-        pthread_cond_wait(&w.changed, &w.mutex);
-    pthread_mutex_unlock(&w.mutex);
+    while (sem_wait(&w.done)) /* a signal came */
+        ;
     *set = w.set;
     return w.rc == STATUS_CONFLICT ? STATUS_OK : w.rc;
 }
