@@ -997,7 +997,7 @@ broker_close(struct broker *b)
     if (b->membership)
         pg_journal_stop(b->membership->journal);
     if (b->http.registry)
-        registry_stop(b->http.registry);
+        log_stop(b->http.registry->log);
     content_check_stop(&b->content_check);
     archiver_stop(b->http.archiver);
     server_close(b->server, FAREWELL_US);

@@ -104,7 +104,7 @@ MUST_CHECK enum status bridges_reload(struct bridges *bridges,
 
 /* Ends the threads: incoming messages are committed and acknowledged, messages
  * in flight outwards have a second to be acknowledged, the status becomes
- * "offline", and the cursors are kept. Call it before registry_stop, because
+ * "offline", and the cursors are kept. Call it before log_stop, because
  * the log must answer for incoming messages. Gives the lease back. NULL is
  * allowed, and a second call does nothing. */
 void bridges_stop(struct bridges *bridges);

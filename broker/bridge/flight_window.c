@@ -3,10 +3,9 @@
 void
 flight_window_init(struct flight_window *w, unsigned inflight)
 {
-    memset(w, 0, sizeof(*w));
+    *w = (struct flight_window){.max = inflight};
     list_init(&w->others);
     list_init(&w->unused);
-    w->max = inflight;
 }
 
 void
@@ -96,11 +95,10 @@ flight_window_orphan(struct flight_window *w, struct list *flights)
 
     list_until_empty (flight, flights, node) {
         flight->lane = NULL;
-        if (flight->is_done) {
+        if (flight->is_done)
             flight_window_release(w, flight);
-        } else {
+        else
             list_put(&w->others, &flight->node);
-        }
     }
 }
 

@@ -23,6 +23,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "broker/config/bridge_config.h"
 #include "proto/number.h"
 
 static const char *const steps[] = {
@@ -283,19 +284,15 @@ mqtt_db_filters(struct mqtt_db *m, const char *bridge,
                 enum status (*fn)(const char *filter, void *user), void *user,
                 struct problem *why)
 {
+    char filter[sizeof(((struct bridge_input *)NULL)->filter)];
     struct db_rows rows;
-    struct slice text;
     enum status rc;
 
     pthread_mutex_lock(m->mutex);
     rows = DB_SELECT(&m->db, NULL, why,
                      "SELECT filter FROM filters WHERE bridge=?", bridge);
-    while (DB_NEXT(&rows, &text)) {
-        char *filter = slice_dup(text);
-
+    while (DB_NEXT(&rows, &filter))
         rows.rc = fn(filter, user);
-        free(filter);
-    }
     rc = db_rows_end(&rows);
     pthread_mutex_unlock(m->mutex);
     return rc;

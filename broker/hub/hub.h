@@ -93,7 +93,7 @@ MUST_CHECK enum status hub_submit(struct hub *hub, struct command *command);
 
 /* Ends the thread: it answers the commands that it has taken, cuts the
  * deliveries in flight (their ranges are kept; the next start repeats them),
- * and keeps the cursors. Call it before registry_stop, because the thread still
+ * and keeps the cursors. Call it before log_stop, because the thread still
  * reads the log, and before the server's threads end, because they send the
  * answers. A second call does nothing. */
 void hub_stop(struct hub *hub);

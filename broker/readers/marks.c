@@ -31,8 +31,7 @@
 void
 watcher_init(struct watcher *watcher, void (*wake)(struct watcher *))
 {
-    atomic_init(&watcher->marked, NULL);
-    watcher->wake = wake;
+    *watcher = (struct watcher){.wake = wake};
     list_init(&watcher->taken);
 }
 
@@ -59,10 +58,7 @@ watcher_next(struct watcher *watcher)
 void
 watched_init(struct watched_log *watched, struct watcher *watcher)
 {
-    watched->watcher = watcher;
-    watched->log = NULL;
-    atomic_init(&watched->is_marked, false);
-    watched->is_taken = false;
+    *watched = (struct watched_log){.watcher = watcher};
     list_init(&watched->node);
 }
 

@@ -248,12 +248,11 @@ take_loaded(struct reader *r, struct shared_message *message)
 }
 
 static void
-on_loaded(struct shared_messages *messages, struct shared_message *message,
-          enum status status, struct list *waiters)
+on_loaded(struct shared_message *message, enum status status,
+          struct list *waiters)
 {
     struct reader *r;
 
-    (void)messages;
     list_drain (r, waiters, node) {
         if ((message ? take_loaded(r, message) : fail_reader(r, status)) !=
             READER_LATER)

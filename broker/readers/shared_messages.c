@@ -345,7 +345,7 @@ on_made(struct job *job)
         l->message = NULL;
         adopt_message(messages, message);
     }
-    messages->loaded(messages, message, l->status, &l->waiters);
+    messages->loaded(message, l->status, &l->waiters);
     if (message)
         shared_messages_settle(messages, message);
     load_free(l);

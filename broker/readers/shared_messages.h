@@ -118,8 +118,7 @@ struct shared_calls {
 /* Called after a load with its message, which is guarded; or with NULL, and the
  * status of `make`. `waiters` has the nodes of shared_messages_load that their
  * owners have not removed; the callee empties it. */
-typedef void shared_loaded_fn(struct shared_messages *messages,
-                              struct shared_message *message,
+typedef void shared_loaded_fn(struct shared_message *message,
                               enum status status, struct list *waiters);
 
 struct shared_messages {

@@ -7,11 +7,9 @@
 void
 filters_init(struct filters *filters, struct clients *clients)
 {
+    *filters = (struct filters){.clients = clients};
     pthread_mutex_init(&filters->mutex, NULL);
     list_init(&filters->all);
-    filters->clients = clients;
-    filters->n = 0;
-    filters->last_id = 0;
 }
 
 void

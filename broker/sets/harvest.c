@@ -1,6 +1,5 @@
 #include "broker/sets/harvest.h"
 
-#include "base/relaxed.h"
 #include "broker/sets/json_members.h"
 #include "proto/number.h"
 

@@ -33,14 +33,11 @@ struct link_text
 link_to(const char *public_url, enum link_kind kind, const char *set,
         const char *epoch, uint64_t number)
 {
+    bool of_set = set && kind != LINK_STREAMS;
     struct link_text link;
-    int n;
+    int n = snprintf(link.text, sizeof(link.text), "%s%s%s", public_url,
+                     of_set ? "/sets/" : "", of_set ? set : "");
 
-    if (set && kind != LINK_STREAMS)
-        n = snprintf(link.text, sizeof(link.text), "%s/sets/%s", public_url,
-                     set);
-    else
-        n = snprintf(link.text, sizeof(link.text), "%s", public_url);
     n += snprintf(link.text + n, sizeof(link.text) - (size_t)n, paths[kind],
                   number);
     if (epoch)

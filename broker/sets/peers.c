@@ -1,6 +1,5 @@
 #include "broker/sets/peers.h"
 
-#include "base/relaxed.h"
 #include "broker/sets/upstream_topics.h"
 #include "proto/http/websub.h"
 

@@ -157,7 +157,8 @@ set_is_visible(const struct set *set, const struct principal *principal)
 
 /* Settings */
 
-/* Gives a set new settings (NULL: it was removed), and frees the old ones.
+/* After each commit that makes, changes or removes a set: gives it new settings
+ * (NULL: it was removed), frees the old ones, and counts a private set.
  * Switches the upstream topic with them, without a moment in which a topic of
  * both leads to no set. Log thread, or the start. */
 static void
@@ -187,14 +188,8 @@ swap_settings(struct set *set, struct settings *settings)
     if (gone && gone->claim && !(peers && peers->claim == gone->claim))
         upstream_settle(gone->claim, NULL);
     settings_free(old);
-}
-
-/* Call it after each commit that makes, changes or removes the set. */
-static void
-count_private_birth(const struct set *set)
-{
     if (set_is_private(set))
-        atomic_fetch_add(&set->registry->private_births, 1);
+        atomic_fetch_add(&r->private_births, 1);
 }
 
 void
@@ -203,7 +198,6 @@ registry_set_settings(struct set *set, struct settings *settings)
     store_rules(set, settings);
     atomic_store(&set->is_unread, false);
     swap_settings(set, settings);
-    count_private_birth(set);
 }
 
 void
@@ -228,8 +222,7 @@ registry_described_by(const struct set *set)
 
     pthread_mutex_lock(&r->settings_mutex);
     if (set->settings)
-        link.size = (size_t)snprintf(link.text, sizeof(link.text), "%s",
-                                     set->settings->description);
+        link = link_format("%s", set->settings->description);
     pthread_mutex_unlock(&r->settings_mutex);
     return link.size > 0 ? link : set_link(set, LINK_SET);
 }
@@ -690,12 +683,6 @@ registry_open(struct registry **registry,
 }
 
 void
-registry_stop(struct registry *r)
-{
-    log_stop(r->log);
-}
-
-void
 registry_close(struct registry *r)
 {
     if (!r)
@@ -1007,7 +994,6 @@ registry_set_removed(struct set *set)
     swap_settings(set, NULL);
     registry_set_harvest(set, NULL);
     rates_forget(r->rates, set);
-    count_private_birth(set);
 }
 
 void

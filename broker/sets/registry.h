@@ -227,10 +227,7 @@ MUST_CHECK enum status registry_open(struct registry **registry,
                                      const struct registry_options *options,
                                      struct problem *why);
 
-/* Takes no more posts; commits and answers the submitted ones. */
-void registry_stop(struct registry *registry);
-
-/* Closes the log, after all readers. NULL is allowed. */
+/* Closes the log, after log_stop and all readers. NULL is allowed. */
 void registry_close(struct registry *registry);
 
 /* The links to a document of the whole Source, and of a set: link_to. */

@@ -9,12 +9,8 @@ set_links_hubs(const struct set *set, struct hubs *hubs)
 
     hubs->urls[0] = registry_link(set->registry, LINK_HUB);
     hubs->n = 1;
-    for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
-        struct link_text *url = &hubs->urls[hubs->n++];
-
-        url->size = (size_t)snprintf(url->text, sizeof(url->text), "%s",
-                                     peers->hubs[i]);
-    }
+    for (unsigned i = 0; peers && i < peers->n_hubs; i++)
+        hubs->urls[hubs->n++] = link_format("%s", peers->hubs[i]);
     peers_unref(peers);
 }
 

@@ -55,10 +55,10 @@ source_changes_clear(struct source_changes *c)
 }
 
 static void
-add_change(struct source_changes *c, const struct source_change *change)
+add_change(struct source_changes *c, struct source_change change)
 {
     if (ONE_MORE(c->all, &c->capacity, c->n))
-        c->all[c->n++] = *change;
+        c->all[c->n++] = change;
     else
         c->is_short = true;
 }
@@ -66,13 +66,11 @@ add_change(struct source_changes *c, const struct source_change *change)
 void
 source_changes_add(struct source_changes *c, const struct act *act)
 {
-    const struct source_change change = {
-        .number = act->set_id,
-        .is_birth = act->kind == ACT_BIRTH,
-        .is_removal = act->kind == ACT_REMOVAL,
-    };
-
-    add_change(c, &change);
+    add_change(c, (struct source_change){
+                      .number = act->set_id,
+                      .is_birth = act->kind == ACT_BIRTH,
+                      .is_removal = act->kind == ACT_REMOVAL,
+                  });
 }
 
 /* Looking at the sets that are there, those that the round removes excepted. */
@@ -116,7 +114,7 @@ add_set(struct set *set, const struct head *head, void *user)
 
     (void)head;
     if (!set_is_private(set) && !is_removed(l, change.number))
-        add_change(l->changes, &change);
+        add_change(l->changes, change);
     return !l->changes->is_short;
 }
 

@@ -328,7 +328,7 @@ TEST(is_given_up_when_the_log_ends)
     world_post("demo", 10, 40);
     world_fold();
     world_post("demo", 30, 40);
-    registry_stop(world.sets.registry);
+    log_stop(world.sets.registry->log);
     chore_look(&world.folding.chore);
     assert_false(chore_step(&world.folding.chore));
     assert_int_equal(state_fold_seq(sets_find(&world.sets, "demo")), 10);

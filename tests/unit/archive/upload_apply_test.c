@@ -479,7 +479,7 @@ TEST(is_given_up_when_the_log_ends)
 
     stage_range(0, 1000, 1, 20);
     begin();
-    registry_stop(s.sets.registry);
+    log_stop(s.sets.registry->log);
 
     assert_int_equal(step_until(UINT64_MAX), STATUS_STOPPED);
     assert_int_equal(upload_file_path(s.dir, NAME, path, &is_taken), STATUS_OK);

@@ -368,7 +368,7 @@ TEST(is_given_up_when_the_log_ends)
     for (unsigned i = 0; i < 3; i++) /* it is to be copied now */
         assert_true(chore_step(&d.schedule.chore));
     assert_non_null(d.schedule.build);
-    registry_stop(d.sets.registry);
+    log_stop(d.sets.registry->log);
     assert_true(chore_step(&d.schedule.chore));
     assert_null(d.schedule.build);
     assert_no_file(tempdir_fd(state), FIRST);

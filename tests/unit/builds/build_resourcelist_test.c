@@ -240,7 +240,7 @@ TEST(is_given_up_when_the_log_ends)
     fd = tempdir_fd(state);
     assert_there(state, "sets/demo/resourcelist/000000000001");
 
-    registry_stop(w.sets.registry);
+    log_stop(w.sets.registry->log);
     build_orders_round(&w);
     assert_null(w.schedule.build);
     assert_no_file(fd, "sets/demo/resourcelist/000000000001");

@@ -113,7 +113,7 @@ tear_down(void **state)
     wire_close(world.w);
     close_server();
     for (int i = 0; i < 2; i++)
-        registry_stop(world.s[i].registry);
+        log_stop(world.s[i].registry->log);
     push_close(world.http.push);
     tokens_close(world.http.tokens);
     for (int i = 0; i < 2; i++) {

@@ -165,7 +165,7 @@ TEST(an_entry_is_completed_before_it_is_kept)
         STATUS_OK);
     assert_int_equal(ingest_read_end(in, NULL), STATUS_OK);
     assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
-    registry_stop(s.registry);
+    log_stop(s.registry->log);
 
     assert_true(is_done);
     assert_int_equal(checker.asked, 0);
@@ -210,7 +210,7 @@ TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
     assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), NULL), STATUS_OK);
     remove_demo();
     assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
-    registry_stop(s.registry);
+    log_stop(s.registry->log);
 
     assert_true(is_done);
     assert_int_equal(in->post.status, STATUS_GONE);
@@ -232,7 +232,7 @@ TEST(posts_of_a_line_are_all_looked_at)
     in->post.line = &line;
     assert_int_equal(ingest_feed(in, SLICE(DELETED), NULL), STATUS_OK);
     assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
-    registry_stop(s.registry);
+    log_stop(s.registry->log);
 
     assert_true(is_done);
     assert_int_equal(checker.asked, 1);

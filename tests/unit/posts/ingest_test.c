@@ -202,7 +202,7 @@ TEST(refuses_posts_when_the_log_is_ending)
     bool is_called = false;
     struct ingest *in;
 
-    registry_stop(s.registry);
+    log_stop(s.registry->log);
     assert_int_equal(
         ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 100, NULL),
         STATUS_OK);

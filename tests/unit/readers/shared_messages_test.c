@@ -16,10 +16,9 @@ static struct world {
 } w;
 
 static void
-on_loaded(struct shared_messages *messages, struct shared_message *message,
-          enum status status, struct list *waiters)
+on_loaded(struct shared_message *message, enum status status,
+          struct list *waiters)
 {
-    assert_ptr_equal(messages, &w.messages);
     w.loaded = message;
     w.status = status;
     while (!list_is_empty(waiters)) {
