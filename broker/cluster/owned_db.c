@@ -264,13 +264,11 @@ enum status
 owned_file_follow(const struct owned_file *file, const char *dir,
                   struct streams *streams, struct problem *why)
 {
+    const struct ownership_right right = {.streams = streams};
     struct owned_db *o = NULL;
     struct db db = {NULL};
-    enum status rc = owned_file_open(file, &db, NULL, dir, NULL, why);
+    enum status rc = owned_file_open(file, &db, &o, dir, &right, why);
 
-    if (!rc)
-        rc = owned_db_open(&o, &db, streams, file->stream, file->part_of_rows,
-                           why);
     if (!rc)
         rc = owned_db_read(o, why);
     owned_db_close(o);

@@ -390,8 +390,7 @@ ownership_new(const struct ownership_options *options)
 
     o->options = *options;
     o->n_brokers = 1;
-    buf_init(&o->begun, SIZE_MAX);
-    buf_init(&o->ended, SIZE_MAX);
+    o->begun.max = o->ended.max = SIZE_MAX;
     pthread_mutex_init(&o->mutex, NULL);
     if (seat) {
         o->of_keeper = seat->open_streams(seat->user);

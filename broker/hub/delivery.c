@@ -117,14 +117,12 @@ add_links(struct attempt *a, const struct subscription *s)
     struct topic *topic = s->topic;
     bool is_kept = s->kind == SUBSCRIPTION_CALLBACK && topic->set;
     size_t from = a->text.size;
-    struct buf links, url;
+    struct buf links = {.max = HEADERS_MAX}, url = {.max = HEADERS_MAX};
 
     if (is_kept && topic->links) {
         add_header(a, topic->links, "");
         return;
     }
-    buf_init(&links, HEADERS_MAX);
-    buf_init(&url, HEADERS_MAX);
     if (s->kind == SUBSCRIPTION_HUB)
         buf_add_text(&url, s->callback);
     else

@@ -17,14 +17,17 @@ struct denial {
     struct buf url;
 };
 
-int64_t
-denial_next_try_us(const struct hub *hub, const struct call *call,
-                   unsigned tries)
+bool
+denial_goes_on(struct hub *hub, const struct call *call, unsigned tries,
+               struct alarm *alarm)
 {
     if (call->failure == CALL_ANSWERED || call->failure == CALL_REFUSED ||
         tries >= DENIAL_TRIES)
-        return 0;
-    return clock_steady_us() + (hub->config->hub_retry_first_us << (tries - 1));
+        return false;
+    caller_set_alarm(hub->caller, alarm,
+                     clock_steady_us() +
+                         (hub->config->hub_retry_first_us << (tries - 1)));
+    return true;
 }
 
 static void
@@ -49,11 +52,8 @@ static void
 on_denial_sent(struct call *call)
 {
     struct denial *d = list_entry(call, struct denial, call);
-    int64_t at = denial_next_try_us(d->hub, call, d->tries);
 
-    if (at > 0)
-        caller_set_alarm(d->hub->caller, &d->alarm, at);
-    else
+    if (!denial_goes_on(d->hub, call, d->tries, &d->alarm))
         free_denial(d);
 }
 
@@ -68,19 +68,16 @@ denial_send(struct hub *hub, struct slice callback, struct terms *terms,
 
     d->hub = hub;
     list_append(&hub->denials.fresh, &d->node);
-    buf_init(&d->url, URL_MAX);
+    d->url.max = URL_MAX;
     holding_init(&d->place, clients,
                  subscriber_token_client(&terms->owner, clients),
                  CLIENT_DENIALS);
     rc = holding_add(&d->place, 1, &why);
-    if (rc) { /* 100,000 subscriptions of one topic may end at once */
+    if (rc) /* 100,000 subscriptions of one topic may end at once */
         diag(DIAG_WARNING, "hub", "a callback gets no denial: %s", why.text);
-        free_denial(d);
-        return;
-    }
     websub_denial_url(&d->url, callback, topic_url, reason);
     buf_add(&d->url, "", 1);
-    if (d->url.failed) {
+    if (rc || d->url.failed) {
         free_denial(d);
         return;
     }
@@ -98,12 +95,11 @@ denial_send(struct hub *hub, struct slice callback, struct terms *terms,
 void
 denials_turn(struct hub *hub)
 {
-    struct denial *denial;
+    struct denial *d;
 
-    list_drain (denial, &hub->denials.fresh, node) {
-        list_append(&hub->denials.begun, &denial->node);
-        denial->tries++;
-        caller_start(hub->caller, &denial->call);
+    list_drain (d, &hub->denials.fresh, node) {
+        list_append(&hub->denials.begun, &d->node);
+        on_denial_alarm(&d->alarm);
     }
 }
 

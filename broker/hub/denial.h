@@ -49,8 +49,8 @@ void denial_send(struct hub *hub, struct slice callback, struct terms *terms,
 /* At the end of a turn that was kept: calls the callbacks that were denied. */
 void denials_turn(struct hub *hub);
 
-/* Returns when to try again after a call without an answer, the last of
- * `tries`; 0: never. An address that may not be called is no transport error.
- */
-int64_t denial_next_try_us(const struct hub *hub, const struct call *call,
-                           unsigned tries);
+/* Sets the alarm for the next try, after a call without an answer that was the
+ * last of `tries`. False: there is none. An address that may not be called is
+ * no transport error. */
+bool denial_goes_on(struct hub *hub, const struct call *call, unsigned tries,
+                    struct alarm *alarm);

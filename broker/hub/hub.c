@@ -274,10 +274,12 @@ sync_external_hubs(struct hub *hub)
 static void
 keep_cursors(struct hub *hub)
 {
-    struct subscription *subscription;
+    struct subscription *s;
 
-    list_drain (subscription, &hub->moved, moved)
-        hub_rows_put_cursor(hub->db, subscription);
+    list_drain (s, &hub->moved, moved) {
+        hub_db_be_firm(hub->db);
+        hub_rows_put_range(hub->db, s);
+    }
 }
 
 /* The caller's */

@@ -60,6 +60,7 @@
 #include "proto/http/network_address.h"
 
 struct hub;
+struct remote_commands;
 
 /* What the hub of a cluster needs of it. */
 struct hub_cluster {
@@ -68,10 +69,10 @@ struct hub_cluster {
     /* On the delivery thread: carries a command to the owners of `parts` (a bit
      * for each), which end it: one, or of a list all that this broker lacks,
      * whose rows join those of command->text. After a failure the caller keeps
-     * the command. */
-    enum status (*on_elsewhere)(struct command *command, unsigned parts,
-                                void *user, struct problem *why);
-    void *user;
+     * the command. remote_commands_send. */
+    enum status (*send)(struct remote_commands *remote, struct command *command,
+                        unsigned parts, struct problem *why);
+    struct remote_commands *remote;
 };
 
 /* Opens DIR/hub.db, reads it, and starts the delivery thread: cursors continue

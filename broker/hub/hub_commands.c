@@ -446,6 +446,9 @@ run_named(struct command *command)
     bool is_request;
     uint64_t after;
 
+    if (!rc && command->kind == COMMAND_REDELIVER)
+        rc = topic_judge(list_entry(row, struct subscription, row)->topic,
+                         command->after, &after, &command->why);
     if (rc) {
         command_answer_now(command, rc, NULL);
         return;
@@ -453,11 +456,7 @@ run_named(struct command *command)
     is_request = row->kind == HUB_ROW_REQUEST;
     s = list_entry(row, struct subscription, row);
     r = list_entry(row, struct verification, row);
-    if (command->kind == COMMAND_REDELIVER)
-        rc = topic_judge(s->topic, command->after, &after, &command->why);
-    if (rc) {
-        command_answer_now(command, rc, NULL);
-    } else if (command_calls(command)) {
+    if (command_calls(command)) {
         single_delivery_begin(s, command);     /* which answers it */
     } else if (command->kind == COMMAND_END) { /* denies its callback: W-042 */
         if (is_request)

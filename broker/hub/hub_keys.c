@@ -176,9 +176,8 @@ hub_keys_sign(const struct hub_keys *keys, struct slice id, int64_t now_s,
 {
     char signature[SIGNING_KEY_TEXT_SIZE];
     bool is_signed = true;
-    struct buf message;
+    struct buf message = {.max = SIZE_MAX};
 
-    buf_init(&message, SIZE_MAX);
     buf_room(&message, id.size + NUMBER_SIZE_MAX + 2 + body.size);
     buf_add_slice(&message, id);
     buf_add_format(&message, ".%" PRId64 ".", now_s);

@@ -7,8 +7,8 @@ struct hub_owner {
     struct hub_owner_options options;
     struct hub_cluster cluster; /* its streams: NULL, if this broker is alone */
     struct hub *hub;
-    struct ownership *ownership;    /* of a cluster, unless this broker only */
-    struct remote_commands *remote; /* reads; else NULL */
+    struct ownership *ownership; /* of a cluster, unless this broker only reads;
+                                    else NULL; so is cluster.remote */
 };
 
 /* Of the owner thread */
@@ -19,7 +19,8 @@ give(struct hub_owner *h, const struct ownership_right *right, bool is_given)
     unsigned part = (unsigned)atoi(right->part->file.part_of_rows);
 
     hub_give(h->hub, part, is_given ? right : NULL);
-    remote_commands_own(h->remote, part, is_given ? right->lease->term : 0);
+    remote_commands_own(h->cluster.remote, part,
+                        is_given ? right->lease->term : 0);
     if (part == 0)
         atomic_store(&h->options.posts->registry->owns, is_given);
     if (!is_given)
@@ -38,34 +39,6 @@ static void
 end_part(const struct ownership_right *right, void *user)
 {
     give(user, right, false);
-}
-
-/* Of the delivery thread */
-
-static enum status
-carry(struct command *command, unsigned parts, void *user, struct problem *why)
-{
-    struct hub_owner *h = user;
-
-    return remote_commands_send(h->remote, command, parts, why);
-}
-
-/* Of the thread of remote_commands */
-
-static bool
-has_part(unsigned part, void *user)
-{
-    struct hub_owner *h = user;
-
-    return hub_has(h->hub, part);
-}
-
-static enum status
-submit(struct command *command, void *user)
-{
-    struct hub_owner *h = user;
-
-    return hub_submit(h->hub, command);
 }
 
 /* From the start to the end */
@@ -87,15 +60,15 @@ open_parts(struct hub_owner *h, struct problem *why)
     const struct remote_commands_options carrying = {
         .seat = h->options.seat,
         .tokens = h->options.tokens,
-        .may_run = has_part,
-        .run = submit,
-        .user = h,
+        .may_run = hub_has,
+        .run = hub_submit,
+        .hub = h->hub,
         .call_us = (int64_t)config->hub_timeout_us,
     };
     static const char *const names[HUB_PARTS] = {
         "0", "1", "2",  "3",  "4",  "5",  "6",  "7",
         "8", "9", "10", "11", "12", "13", "14", "15"};
-    enum status rc = remote_commands_open(&h->remote, &carrying, why);
+    enum status rc = remote_commands_open(&h->cluster.remote, &carrying, why);
 
     if (rc)
         return rc;
@@ -113,7 +86,7 @@ hub_owner_open(struct hub_owner **owner,
     enum status rc;
 
     h->options = *options;
-    h->cluster = (struct hub_cluster){.on_elsewhere = carry, .user = h};
+    h->cluster.send = remote_commands_send;
     if (seat)
         h->cluster.streams = seat->open_streams(seat->user);
     atomic_store(&options->posts->registry->owns, !seat);
@@ -154,8 +127,8 @@ hub_owner_stop(struct hub_owner *h)
         ownership_stop(h->ownership);
     if (h->hub)
         hub_stop(h->hub);
-    if (h->remote)
-        remote_commands_stop(h->remote);
+    if (h->cluster.remote)
+        remote_commands_stop(h->cluster.remote);
 }
 
 void
@@ -165,7 +138,7 @@ hub_owner_close(struct hub_owner *h)
         return;
     hub_owner_stop(h);
     ownership_close(h->ownership);
-    remote_commands_close(h->remote);
+    remote_commands_close(h->cluster.remote);
     hub_close(h->hub);
     if (h->cluster.streams)
         h->cluster.streams->ops->close(h->cluster.streams);

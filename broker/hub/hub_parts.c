@@ -247,27 +247,34 @@ find_part(struct command *command)
     }
 }
 
+static void
+send_to_owners(struct command *command, unsigned parts)
+{
+    const struct hub_cluster *cluster = command->hub->cluster;
+    enum status rc =
+        cluster->send(cluster->remote, command, parts, &command->why);
+
+    if (rc)
+        command_answer_now(command, rc, NULL);
+}
+
 bool
 hub_parts_have(struct command *command)
 {
     struct hub *hub = command->hub;
-    struct problem *why = &command->why;
     bool is_carried = command->part != NO_PART;
-    int part;
-    enum status rc;
+    int part = is_carried || !hub->cluster ? command->part : find_part(command);
 
-    if (!hub->cluster)
-        return true;
-    part = is_carried ? command->part : find_part(command);
     if (part == NO_PART || hub->parts >> part & 1)
         return true;
-    command->part = part;
-    rc = is_carried ? problem(why, STATUS_BUSY,
-                              "the owner of this part of the hub is changing")
-                    : hub->cluster->on_elsewhere(command, 1u << part,
-                                                 hub->cluster->user, why);
-    if (rc)
-        command_answer_now(command, rc, NULL);
+    if (is_carried)
+        command_answer_now(
+            command,
+            problem(&command->why, STATUS_BUSY,
+                    "the owner of this part of the hub is changing"),
+            NULL);
+    else
+        send_to_owners(command, 1u << part);
     return false;
 }
 
@@ -276,14 +283,10 @@ hub_parts_collect(struct command *command)
 {
     struct hub *hub = command->hub;
     unsigned others = HUB_PARTS_ALL & ~hub->parts;
-    enum status rc;
 
     if (!hub->cluster || command->is_relay || command->part != NO_PART ||
         others == 0)
         return false;
-    rc = hub->cluster->on_elsewhere(command, others, hub->cluster->user,
-                                    &command->why);
-    if (rc)
-        command_answer_now(command, rc, NULL);
+    send_to_owners(command, others);
     return true;
 }

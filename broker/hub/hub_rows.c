@@ -186,14 +186,6 @@ hub_rows_put_subscription(struct hub_db *h, struct subscription *s)
     hub_rows_put_range(h, s);
 }
 
-/* A range says all that a cursor says, as firmly. */
-void
-hub_rows_put_cursor(struct hub_db *h, struct subscription *s)
-{
-    hub_db_be_firm(h);
-    hub_rows_put_range(h, s);
-}
-
 void
 hub_rows_put_request(struct hub_db *h, struct verification *v)
 {

@@ -70,6 +70,3 @@ void hub_rows_end(struct hub_db *h, const struct hub_row *row, uint64_t id);
 /* Writes the cursor and the range of a delivery that is about to be tried.
  * Without fsync. */
 void hub_rows_put_range(struct hub_db *h, struct subscription *s);
-
-/* Writes the cursor. */
-void hub_rows_put_cursor(struct hub_db *h, struct subscription *s);

@@ -474,16 +474,6 @@ on_run(struct command *command)
     wake(c);
 }
 
-static void
-refuse_order(struct errand *e, enum status rc, const struct problem *why)
-{
-    e->command->status = rc;
-    e->command->http = response_status_of(rc);
-    e->command->why = *why;
-    e->command->user = e;
-    on_run(e->command);
-}
-
 /* Takes an order. Within a call of the streams, so it is run, or answered,
  * later. */
 static void
@@ -498,14 +488,14 @@ on_order(uint64_t id, struct slice bytes, void *user)
         .all = c, .id = id, .over_us = clock_steady_us() + ORDER_US};
     (void)!slice_take_big_endian(&bytes, &e->n, sizeof(e->n));
     rc = remote_command_read(&e->command, bytes, c->options.tokens, &why);
-    if (!rc) {
-        e->command->done = on_run;
-        e->command->user = e;
+    if (rc)
+        e->command = command_new(COMMAND_LIST, 0);
+    e->command->done = on_run;
+    e->command->user = e;
+    if (rc)
+        command_answer_now(e->command, rc, &why);
+    else
         list_append(&c->early, &e->node);
-        return;
-    }
-    e->command = command_new(COMMAND_LIST, 0);
-    refuse_order(e, rc, &why);
 }
 
 /* Runs the orders for which this copy is far enough. Those of one broker for
@@ -521,7 +511,7 @@ run_early(struct remote_commands *c)
         bool is_early =
             is_behind ||
             (e->command->part >= 0 &&
-             !c->options.may_run((unsigned)e->command->part, c->options.user));
+             !c->options.may_run(c->options.hub, (unsigned)e->command->part));
         struct problem why = {"the owner of this part of the hub is changing"};
         enum status rc = STATUS_BUSY;
 
@@ -533,9 +523,9 @@ run_early(struct remote_commands *c)
                         "the owner of this part of the hub is behind this "
                         "broker");
         if (!is_early)
-            rc = c->options.run(e->command, c->options.user);
+            rc = c->options.run(c->options.hub, e->command);
         if (rc)
-            refuse_order(e, rc, &why);
+            command_answer_now(e->command, rc, &why);
     }
 }
 
@@ -656,13 +646,12 @@ remote_commands_stop(struct remote_commands *c)
     pthread_mutex_unlock(&c->mutex);
     wake(c);
     thread_stop(&c->thread);
-    while ((e = take_first(c, &c->sent)))
-        fail_sent(e, STATUS_STOPPED, "the broker is ending");
+    list_move(&c->ordered, &c->sent); /* nobody adds more */
     list_drain (e, &c->ordered, node)
         fail_sent(e, STATUS_STOPPED, "the broker is ending");
     list_drain (e, &c->early, node) {
-        refuse_order(e, STATUS_STOPPED,
-                     &(struct problem){"the broker is ending"});
+        command_answer_now(e->command, STATUS_STOPPED,
+                           &(struct problem){"the broker is ending"});
     }
     answer_ended(c);
 }

@@ -35,19 +35,18 @@
 #include "broker/cluster/streams.h"
 #include "broker/sources/command.h"
 
+struct hub;
 struct remote_commands;
 
 struct remote_commands_options {
     const struct cluster_seat *seat; /* lent */
     struct tokens *tokens;           /* lent; NULL: nobody asks for rights */
 
-    /* True if the hub of this broker has that part by now. */
-    bool (*may_run)(unsigned part, void *user);
-
-    /* Runs a command of another broker at the hub of this one, as hub_submit
-     * does. STATUS_STOPPED: this broker does not own. */
-    enum status (*run)(struct command *command, void *user);
-    void *user;
+    /* hub_has, and hub_submit, which runs a command of another broker at the
+     * hub of this one. */
+    bool (*may_run)(struct hub *hub, unsigned part);
+    enum status (*run)(struct hub *hub, struct command *command);
+    struct hub *hub;
     int64_t call_us; /* how long a call of the hub may take (--hub-timeout) */
 };
 

@@ -43,61 +43,48 @@ subscription_find(const struct topic *topic, enum subscription_kind kind,
     return subscription_of(key);
 }
 
-/* Terms in effect */
-
-/* The results of make_effect. */
-struct effect {
-    struct signer *signer;
-    struct filter_class *filter;
-};
-
-/* --hub-subscriptions limits the number of filters: all subscriptions are one
- * client. */
+/* Puts terms into effect, and moves what they hold into the subscription; after
+ * a failure all is as before. --hub-subscriptions limits the number of filters:
+ * all subscriptions are one client. */
 static enum status
-make_effect(struct hub *hub, const struct terms *terms, struct effect *effect,
-            struct problem *why)
+put_into_effect(struct subscription *s, struct terms *terms,
+                struct problem *why)
 {
-    struct client *client;
-    struct filter *filter;
+    struct registry *registry = s->hub->registry;
+    struct filter_class *class = NULL;
+    struct signer *signer = NULL;
     enum status rc = STATUS_OK;
 
-    *effect = (struct effect){NULL, NULL};
     if (terms->filter) {
-        filter = memory_room(sizeof(*filter)); /* too large for the stack */
+        /* Too large for the stack. */
+        struct filter *filter = memory_room(sizeof(*filter));
+        struct client *client = client_of_hub(&registry->clients);
+
         rc = filter_read(filter, slice_of(terms->filter), why);
-        client = client_of_hub(&hub->registry->clients);
         if (!rc)
-            (void)!filters_enter(&hub->registry->filters, filter, client, true,
-                                 &effect->filter, NULL);
+            (void)!filters_enter(&registry->filters, filter, client, true,
+                                 &class, NULL);
         client_unref(client);
         free(filter);
     }
-    if (rc || terms->secret_size == 0)
+    if (!rc && terms->secret_size > 0) {
+        signer = signer_new(s->hub->signature,
+                            (struct slice){terms->secret, terms->secret_size});
+        rc = signer ? STATUS_OK : problem_memory(why);
+    }
+    if (rc) {
+        filters_leave(class);
         return rc;
-    effect->signer = signer_new(
-        hub->signature, (struct slice){terms->secret, terms->secret_size});
-    if (effect->signer)
-        return STATUS_OK;
-    filters_leave(effect->filter);
-    return problem_memory(why);
-}
-
-/* Moves what `terms` holds into the subscription, and puts it into effect. */
-static void
-put_into_effect(struct subscription *s, struct terms *terms,
-                const struct effect *effect)
-{
-    struct signer *old_signer = s->signer;
-    struct filter_class *old_filter = s->reader.filter;
-
+    }
+    signer_free(s->signer);
+    filters_leave(s->reader.filter);
+    s->signer = signer;
+    s->reader.filter = class;
     terms_move(&s->terms, terms);
-    s->signer = effect->signer;
-    s->reader.filter = effect->filter;
     s->reader.form = s->terms.form == MESSAGE_XML && s->terms.is_simple
                          ? MESSAGE_PLAIN
                          : s->terms.form;
-    signer_free(old_signer);
-    filters_leave(old_filter);
+    return STATUS_OK;
 }
 
 /* Places */
@@ -135,7 +122,8 @@ free_subscription(struct subscription *s)
     list_remove(&s->moved);
     list_remove(&s->over);
     list_remove(&s->row.node);
-    hub_range_fini(&s->range);
+    list_remove(&s->range.node);
+    list_remove(&s->range.noted);
     terms_fini(&s->terms);
     signer_free(s->signer);
     filters_leave(s->reader.filter);
@@ -143,14 +131,12 @@ free_subscription(struct subscription *s)
     free(s);
 }
 
-/* Puts record->terms into effect. */
 enum status
 subscription_enter(struct topic *topic, struct hub_record *record,
                    struct subscription **made, struct problem *why)
 {
     struct subscription *s = memory_new(1, sizeof(*s));
     struct hub *hub = topic->hub;
-    struct effect effect;
     enum status rc;
 
     s->hub = hub;
@@ -166,7 +152,8 @@ subscription_enter(struct topic *topic, struct hub_record *record,
     list_init(&s->attempts.rows);
     list_init(&s->moved);
     list_init(&s->over);
-    hub_range_init(&s->range);
+    list_init(&s->range.node);
+    list_init(&s->range.noted);
     hub_row_init(&s->row, HUB_ROW_SUBSCRIPTION, record->part);
     s->range.part = record->part;
     s->callback = slice_dup(record->callback);
@@ -175,12 +162,11 @@ subscription_enter(struct topic *topic, struct hub_record *record,
     callback_tables_enter(&hub->subscriptions, &s->key, s->id, topic,
                           &topic->subscriptions, record->callback);
     take_place(s, client_for(topic, record));
-    rc = make_effect(hub, &record->terms, &effect, why);
+    rc = put_into_effect(s, &record->terms, why);
     if (rc) {
         free_subscription(s);
         return rc;
     }
-    put_into_effect(s, &record->terms, &effect);
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, s->kind == SUBSCRIPTION_CALLBACK);
     *made = s;
     return STATUS_OK;
@@ -258,7 +244,6 @@ renew_subscription(struct subscription *s, struct hub_record *record,
         s->terms.is_simple != terms->is_simple;
     struct client *client = client_for(s->topic, record);
     struct client *former = s->key.holding.client; /* of s->terms, too */
-    struct effect effect;
     enum status rc = STATUS_OK;
 
     if (client != former) {
@@ -268,10 +253,9 @@ renew_subscription(struct subscription *s, struct hub_record *record,
         take_place(s, rc ? former : client);
     }
     if (!rc)
-        rc = make_effect(s->hub, terms, &effect, why);
+        rc = put_into_effect(s, terms, why);
     if (rc)
         return rc;
-    put_into_effect(s, terms, &effect);
     s->lease_end_us = record->lease_end_us;
     if (is_other)
         s->reader.reached =
@@ -369,9 +353,8 @@ subscription_end(struct subscription *s, enum subscription_end how)
     DIAG(DIAG_INFO, "hub", "a subscription has ended", HUB_KEYS(s),
          diag_text("how", ends[how].name));
     if (ends[how].denial && s->kind == SUBSCRIPTION_CALLBACK) {
-        struct buf url;
+        struct buf url = {.max = 2 * WEBSUB_URL_MAX};
 
-        buf_init(&url, 2 * WEBSUB_URL_MAX);
         topic_write_url(&url, topic);
         denial_send(hub, slice_of(s->callback), &s->terms, buf_slice(&url),
                     slice_of(ends[how].denial));

@@ -46,30 +46,6 @@ subscriber_token_client(struct subscriber_token *owner, struct clients *clients)
     return owner->client;
 }
 
-/* A private set is for tokens alone. */
-static bool
-may_subscribe(struct subscriber_token *owner, struct tokens *tokens,
-              struct slice name, bool is_private, int64_t now_us)
-{
-    struct principal *p = owner->principal;
-
-    if (!tokens || (p && !principal_is_over(p, now_us)))
-        return true;
-    if (p)
-        owner->ends_us = 0;
-    principal_unref(p);
-    owner->principal = NULL;
-    if (principal_is_outside(subscriber_token_name(owner)))
-        return now_us < owner->ends_us;
-    p = tokens_owner(tokens, slice_of(subscriber_token_name(owner)), now_us);
-    if (p && principal_sees(p, name, is_private)) {
-        owner->principal = p;
-        return true;
-    }
-    principal_unref(p);
-    return false;
-}
-
 /* Existing topics */
 
 /* A set's address is no stranger's choice, and no set begins within 16 bytes of
@@ -243,25 +219,38 @@ bool
 topic_admits(const struct topic *topic, struct subscriber_token *owner,
              int64_t now_us)
 {
-    return may_subscribe(
-        owner, topic->hub->tokens, topic_name(topic),
-        topic->kind != TOPIC_FOREIGN && set_is_private(topic->set), now_us);
+    struct tokens *tokens = topic->hub->tokens;
+    struct principal *p = owner->principal;
+    /* A private set is for tokens alone. */
+    bool is_private =
+        topic->kind != TOPIC_FOREIGN && set_is_private(topic->set);
+
+    if (!tokens || (p && !principal_is_over(p, now_us)))
+        return true;
+    if (p)
+        owner->ends_us = 0;
+    principal_unref(p);
+    owner->principal = NULL;
+    if (principal_is_outside(subscriber_token_name(owner)))
+        return now_us < owner->ends_us;
+    p = tokens_owner(tokens, slice_of(subscriber_token_name(owner)), now_us);
+    if (p && principal_sees(p, topic_name(topic), is_private)) {
+        owner->principal = p;
+        return true;
+    }
+    principal_unref(p);
+    return false;
 }
 
 void
 topic_write_url(struct buf *to, const struct topic *topic)
 {
-    switch (topic->kind) {
-    case TOPIC_CHANGES:
-        write_link(to, topic, LINK_NOTIFICATIONS);
-        break;
-    case TOPIC_FRAMEWORK:
-        write_link(to, topic, LINK_FRAMEWORK_NOTIFICATIONS);
-        break;
-    case TOPIC_FOREIGN:
+    if (topic->kind == TOPIC_FOREIGN)
         buf_add_text(to, topic->foreign->url);
-        break;
-    }
+    else
+        write_link(to, topic,
+                   topic->kind == TOPIC_CHANGES ? LINK_NOTIFICATIONS
+                                                : LINK_FRAMEWORK_NOTIFICATIONS);
 }
 
 void
@@ -424,10 +413,9 @@ topic_make(struct shared_message *message, enum log_patience patience,
     struct foreign_topic *foreign = wish->channel.source;
     uint64_t head = 0, after = wish->after;
     const char *type = "";
-    struct buf text;
+    struct buf text = {.max = MESSAGE_MAX};
     enum status rc;
 
-    buf_init(&text, MESSAGE_MAX);
     channel_head(&wish->channel, &head); /* before reading: see is_full */
     if (wish->channel.kind == TOPIC_FOREIGN) {
         rc = foreign_topic_read(foreign, after, &text, &type, why);

@@ -71,7 +71,7 @@ enter_verification(struct topic *topic, struct hub_record *record)
     r->topic = topic;
     list_init(&r->turn);
     hub_row_init(&r->row, HUB_ROW_REQUEST, record->part);
-    buf_init(&r->url, VERIFICATION_URL_MAX);
+    r->url.max = VERIFICATION_URL_MAX;
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
     callback_tables_enter(&all->tables, &r->key, r->id, topic, &topic->requests,
@@ -217,13 +217,12 @@ static void
 on_answer(struct call *call)
 {
     struct verification *r = list_entry(call, struct verification, call);
-    int64_t at = denial_next_try_us(r->hub, call, r->tries);
     char reason[200];
 
-    if (at > 0) {
-        r->alarm.ring = on_retry;
-        caller_set_alarm(r->hub->caller, &r->alarm, at);
-    } else if (call->failure != CALL_ANSWERED) {
+    r->alarm.ring = on_retry;
+    if (denial_goes_on(r->hub, call, r->tries, &r->alarm))
+        return;
+    if (call->failure != CALL_ANSWERED) {
         fail_verification(r, call->why);
     } else if (call->status / 100 == 2 && !call->is_cut &&
                slice_is(call->answer, r->challenge)) {
@@ -479,10 +478,9 @@ verification_take(struct command *command)
     struct verification *r = NULL, *other;
     struct client *client;
     struct topic *topic = NULL;
-    struct buf url;
+    struct buf url = {.max = WEBSUB_URL_MAX};
     enum status rc;
 
-    buf_init(&url, WEBSUB_URL_MAX);
     subscriber_token_init(&record.terms.owner, slice_of(by ? by->name : ""),
                           by ? atomic_load(&by->authority.ends_us) : 0,
                           slice_of(command->from));

@@ -277,11 +277,12 @@ pg_brokers(struct streams *streams, uint64_t *n, uint64_t *n_before,
 static enum status
 on_renewed(struct pg_rows *rows, void *user, struct problem *why)
 {
-    uint64_t i, *bits = user;
+    unsigned *kept = user;
+    uint64_t i;
 
     (void)why;
     while (PG_NEXT(rows, &i))
-        *bits |= (uint64_t)1 << (i - 1);
+        *kept |= 1u << (i - 1);
     return STATUS_OK;
 }
 
@@ -292,14 +293,12 @@ pg_renew(struct streams *streams, const struct leases *leases, unsigned *kept,
     struct pg_streams *s = streams_of(streams);
     const struct pg_options *o = &s->c.options;
     struct lease_arrays held = write_leases(leases);
-    uint64_t bits = 0;
     const struct pg_statement renew = {
         RENEW, DB_VALUES(held.names, held.terms, o->broker, o->instance),
-        .each = on_renewed, .user = &bits};
-    enum status rc = run_again(s, &renew, 1, why);
+        .each = on_renewed, .user = kept};
 
-    *kept = (unsigned)bits;
-    return rc;
+    *kept = 0;
+    return run_again(s, &renew, 1, why);
 }
 
 static void

@@ -16,9 +16,8 @@ command_new(enum command_kind kind, size_t max)
 
     command->kind = kind;
     command->part = -1;
-    buf_init(&command->body, SIZE_MAX);
-    buf_init(&command->text, SIZE_MAX);
-    buf_init(&command->memory, max);
+    command->body.max = command->text.max = SIZE_MAX;
+    command->memory.max = max;
     /* Makes all room at once: slices point into it, so it must not move. */
     if (max > 0 && !buf_room(&command->memory, max)) {
         command_free(command);

@@ -23,12 +23,12 @@ struct intake {
     struct key key;       /* size 0: none */
     struct job job;
     struct ingest *ingest;
-    bool is_in_log;
+    bool is_in_log; /* and has no answer yet */
     enum status status;
     struct problem why;
 
     struct list landed; /* foreign->committed */
-    bool is_begun, is_worked, has_landed;
+    bool is_begun, is_worked;
 };
 
 static void
@@ -104,7 +104,7 @@ finish_if_done(struct intake *in)
 {
     struct foreign_source *s = in->source;
 
-    if (!in->is_worked || (in->is_in_log && !in->has_landed))
+    if (!in->is_worked || in->is_in_log)
         return;
     end_intake(in);
     begin_next(s);
@@ -128,7 +128,7 @@ take_landed(struct task *task)
 
         in->status = post->status;
         in->why = post->why;
-        in->has_landed = true;
+        in->is_in_log = false;
         finish_if_done(in);
     }
 }
@@ -347,7 +347,7 @@ intake_fetched(struct foreign_source *s, const struct intake_target *target,
     in->n_fetched = s->n_fetched;
     holding_init(&in->holding, &registry->clients, NULL, CLIENT_POSTS);
     rc = holding_add(&in->holding, body.size, why);
-    buf_init(&in->copy, body.size);
+    in->copy.max = body.size;
     if (!rc)
         buf_add_slice(&in->copy, body);
     if (!rc && in->copy.failed)

@@ -58,10 +58,10 @@ on_forget(struct alarm *alarm)
 {
     struct foreign_source *s = list_entry(alarm, struct foreign_source, forget);
     int64_t now = clock_steady_us();
-    bool is_idle = !s->is_asking && !s->is_fetching && !s->is_fetch_wanted &&
-                   s->fetch_tries == 0 && list_is_empty(&s->fetch_node) &&
-                   list_is_empty(&s->fetched_node) &&
-                   list_is_empty(&s->intakes);
+    bool is_idle =
+        list_is_empty(&s->asking) && !s->is_fetching && !s->is_fetch_wanted &&
+        s->fetch_tries == 0 && list_is_empty(&s->fetch_node) &&
+        list_is_empty(&s->fetched_node) && list_is_empty(&s->intakes);
 
     if (is_idle && now - s->used_us >= SOURCE_BELIEVED_US)
         source_free(s);
@@ -109,12 +109,6 @@ find_source(struct foreign_sources *foreign, struct slice url,
     }
     found->used_us = now;
     return found;
-}
-
-static const struct config *
-config_of(const struct foreign_sources *f)
-{
-    return f->topics->registry->config;
 }
 
 enum status
@@ -190,13 +184,9 @@ on_head(struct call *call)
 {
     struct foreign_source *s = list_entry(call, struct foreign_source, head);
     struct foreign_sources *f = s->foreign;
-    struct list commands;
     struct command *command;
 
-    /* Commands that come from now on ask anew. */
-    list_init(&commands);
-    list_move(&commands, &s->asking);
-    list_drain (command, &commands, task.node) {
+    list_drain (command, &s->asking, task.node) {
         /* HEAD took a while: the topic may have another owner by now. */
         struct intake_target target = intake_target_of(f, slice_of(s->url));
         enum status rc = STATUS_OK;
@@ -223,11 +213,6 @@ on_head(struct call *call)
             command->http = 0;
             intake_command(s, &target, command);
         }
-    }
-    s->is_asking = false;
-    if (!list_is_empty(&s->asking)) {
-        s->is_asking = true;
-        caller_start(s->foreign->topics->caller, &s->head);
     }
 }
 
@@ -315,7 +300,7 @@ foreign_source_notify(struct foreign_sources *f, struct command *command)
 {
     struct intake_target target;
     struct foreign_source *source;
-    bool is_believed;
+    bool is_believed, is_asked;
     enum status rc =
         judge_notification(f, command, &target, &source, &is_believed);
 
@@ -329,18 +314,18 @@ foreign_source_notify(struct foreign_sources *f, struct command *command)
         return;
     }
     /* Asks the Source by HEAD of its topic. */
+    is_asked = !list_is_empty(&source->asking);
     list_append(&source->asking, &command->task.node);
-    if (source->is_asking)
+    if (is_asked)
         return;
-    source->is_asking = true;
     token_header_free(source->head_token);
     source->head_token =
-        peer_tokens_header(config_of(f)->peer_tokens, source->url);
+        peer_tokens_header(f->config->peer_tokens, source->url);
     source->head_headers[0] = source->head_token;
     source->head = (struct call){
         .method = CALL_HEAD,
         .url = source->url,
-        .timeout_us = config_of(f)->hub_timeout_us,
+        .timeout_us = f->config->hub_timeout_us,
         .max_redirects = SOURCE_REDIRECTS,
         .owner = owner_of(&target),
         .done = on_head,
@@ -362,13 +347,13 @@ begin_waiting(struct foreign_sources *f)
     list_walk (s, &f->to_fetch, fetch_node) {
         struct intake_target target = intake_target_of(f, slice_of(s->url));
         const struct client *owner = owner_of(&target);
-        unsigned own = 0;
+        unsigned own = 0, rest = FETCHES_AT_ONCE;
 
-        list_walk (other, &f->fetching, fetch_node)
+        list_walk (other, &f->fetching, fetch_node) {
             own += other->get.owner == owner;
-        if (f->n_fetching < FETCHES_AT_ONCE &&
-            (!owner ||
-             client_leaves_room(own, FETCHES_AT_ONCE - f->n_fetching - 1)))
+            rest--;
+        }
+        if (rest > 0 && (!owner || client_leaves_room(own, rest - 1)))
             begin_fetch(s);
     }
 }
@@ -411,8 +396,7 @@ on_retry(struct alarm *alarm)
 static bool
 try_again(struct foreign_source *s)
 {
-    int64_t wait_us = config_of(s->foreign)->hub_retry_first_us
-                      << s->fetch_tries;
+    int64_t wait_us = s->foreign->config->hub_retry_first_us << s->fetch_tries;
 
     if (++s->fetch_tries >= FETCH_TRIES) {
         s->fetch_tries = 0;
@@ -469,7 +453,6 @@ on_get(struct call *call)
     bool again = false;
 
     s->is_fetching = false;
-    s->foreign->n_fetching--;
     list_remove(&s->fetch_node);
     if (rc == STATUS_AGAIN)
         again = try_again(s);
@@ -489,7 +472,7 @@ on_get(struct call *call)
 static void
 begin_fetch(struct foreign_source *s)
 {
-    const struct config *config = config_of(s->foreign);
+    const struct config *config = s->foreign->config;
     const char *const validators[][2] = {
         {"If-None-Match", s->etag},
         {"If-Modified-Since", s->last_modified},
@@ -506,7 +489,6 @@ begin_fetch(struct foreign_source *s)
     }
     s->is_fetching = true;
     s->is_fetch_wanted = false;
-    s->foreign->n_fetching++;
     list_append(&s->foreign->fetching, &s->fetch_node);
     token_header_free(s->get_token);
     s->get_token = peer_tokens_header(config->peer_tokens, s->url);
@@ -590,7 +572,8 @@ void
 foreign_sources_open(struct foreign_sources *f, struct foreign_topics *topics,
                      struct posts *posts)
 {
-    *f = (struct foreign_sources){.topics = topics, .posts = posts};
+    *f = (struct foreign_sources){
+        .topics = topics, .posts = posts, .config = topics->registry->config};
     list_init(&f->to_fetch);
     list_init(&f->fetching);
     list_init(&f->fetched);

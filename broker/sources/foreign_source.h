@@ -56,12 +56,12 @@
 struct foreign_sources {
     struct foreign_topics *topics; /* their caller is that of the calls here */
     struct posts *posts;
+    const struct config *config;
     struct map sources;
 
     /* Sources, by source->fetch_node: those that wait for a fetch of their
      * topic, and those whose topic the hub fetches now. */
     struct list to_fetch, fetching;
-    unsigned n_fetching;
     struct list fetched; /* sources whose document a relay has taken in this
                             turn, by source->fetched_node */
     struct hub_db_hook hook;
@@ -84,9 +84,9 @@ struct foreign_source {
     int64_t used_us;  /* steady */
     struct alarm forget;
 
-    /* HEAD, and the commands that wait for it, by command->task.node. */
+    /* HEAD, and the commands that wait for it, by command->task.node: it is
+     * under way while there are some. */
     struct call head;
-    bool is_asking;
     struct list asking;
     int64_t believed_until_us; /* steady */
     char *believed_hub;        /* its name for us; or NULL */

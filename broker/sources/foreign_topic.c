@@ -636,14 +636,13 @@ put_topic(struct foreign_topics *topics, struct command *command)
 {
     struct problem *why = &command->why;
     struct slice name = slice_of(command->name);
-    struct buf urls[MEMBERS];
+    struct buf urls[MEMBERS] = {{.max = WEBSUB_URL_MAX},
+                                {.max = WEBSUB_URL_MAX}};
     struct foreign_topic_wish wish = {.name = name};
     struct foreign_topic *topic = NULL;
     bool is_new = false;
     enum status rc = name_check("relay", name, why);
 
-    for (enum member m = 0; m < MEMBERS; m++)
-        buf_init(&urls[m], WEBSUB_URL_MAX);
     if (!rc)
         rc = json_members_read(&topic_members, buf_slice(&command->body), urls,
                                &(unsigned){0}, why);

@@ -116,7 +116,7 @@ void hub_db_get(struct hub_db *h, const char *sql,
                 const struct db_value *values, const struct db_target *into);
 
 /* A cursor, and the range of the next delivery. It is a member of its owner,
- * which calls hub_range_fini before it frees itself. */
+ * which removes the two nodes before it frees itself. */
 struct hub_range {
     struct list node;
     uint64_t id, after, last;
@@ -126,20 +126,6 @@ struct hub_range {
     struct list noted;
     uint64_t note; /* its number */
 };
-
-static inline void
-hub_range_init(struct hub_range *range)
-{
-    list_init(&range->node);
-    list_init(&range->noted);
-}
-
-static inline void
-hub_range_fini(struct hub_range *range)
-{
-    list_remove(&range->node);
-    list_remove(&range->noted);
-}
 
 /* Has the commit of this turn wait for an fsync, if this broker is alone. */
 void hub_db_be_firm(struct hub_db *h);
@@ -192,11 +178,8 @@ struct hub_row {
 static inline void
 hub_row_init(struct hub_row *row, enum hub_row_kind kind, unsigned part)
 {
+    *row = (struct hub_row){.kind = kind, .part = part};
     list_init(&row->node);
-    row->kind = kind;
-    row->part = part;
-    row->is_behind = false;
-    row->ended_id = 0;
 }
 
 /* Makes a row without an owner, to be deleted: give it to hub_db_note or

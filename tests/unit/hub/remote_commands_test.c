@@ -25,9 +25,9 @@ struct pair {
 };
 
 static enum status
-run_here(struct command *command, void *user)
+run_here(struct hub *hub, struct command *command)
 {
-    struct pair *p = user;
+    struct pair *p = (void *)hub;
     bool is_silent;
 
     pthread_mutex_lock(&p->mutex);
@@ -47,17 +47,17 @@ run_here(struct command *command, void *user)
 }
 
 static bool
-has_part(unsigned part, void *user)
+has_part(struct hub *hub, unsigned part)
 {
-    (void)user;
+    (void)hub;
     return part == 3;
 }
 
 static enum status
-run_nowhere(struct command *command, void *user)
+run_nowhere(struct hub *hub, struct command *command)
 {
+    (void)hub;
     (void)command;
-    (void)user;
     return STATUS_STOPPED;
 }
 
@@ -108,7 +108,7 @@ static int
 setup(void **state)
 {
     struct pair *p = calloc(1, sizeof(*p));
-    struct remote_commands_options options = {.user = p};
+    struct remote_commands_options options = {.hub = (void *)p};
     struct problem why;
 
     assert_non_null(p);

@@ -56,7 +56,8 @@ make_alone(struct alone *a, uint64_t id, char *callback)
     a->s.created_us = 5;
     a->s.lease_end_us = 7;
     a->s.reader.after = 11;
-    hub_range_init(&a->s.range);
+    list_init(&a->s.range.node);
+    list_init(&a->s.range.noted);
     hub_row_init(&a->s.row, HUB_ROW_SUBSCRIPTION, 0);
 }
 
@@ -67,6 +68,13 @@ put_range(struct hub_db *r, struct alone *a, uint64_t after, uint64_t last)
     a->s.reader.after = after;
     a->s.reader.upto = last;
     hub_rows_put_range(r, &a->s);
+}
+
+static void
+put_cursor(struct hub_db *r, struct subscription *s)
+{
+    hub_db_be_firm(r);
+    hub_rows_put_range(r, s);
 }
 
 static void
@@ -107,7 +115,8 @@ open_again(struct hub_db *r, struct alone *a, void **state)
 {
     struct hub_db *next = open_records(state);
 
-    hub_range_fini(&a->s.range);
+    list_remove(&a->s.range.node);
+    list_remove(&a->s.range.noted);
     hub_db_close(r);
     return next;
 }
@@ -140,13 +149,13 @@ TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
     put_range(r, &a, 13, 14);
     a.s.reader.after = 12;
     a.s.reader.upto = 0;
-    hub_rows_put_cursor(r, &a.s); /* the later one counts */
+    put_cursor(r, &a.s); /* the later one counts */
     commit(r);
     assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
     r = open_again(r, &a, state);
     assert_int_equal(ask(r, CURSOR), 12000);
 
-    hub_rows_put_cursor(r, &a.s);
+    put_cursor(r, &a.s);
     put_range(r, &a, 13, 14);
     commit(r);
     r = open_again(r, &a, state);
@@ -180,7 +189,8 @@ TEST(notes_become_rows, tempdir_setup, tempdir_teardown)
     commit(r);
     assert_int_equal(ask(r, CURSOR " ORDER BY id"), 13015);
     assert_int_equal(ask(r, NOTES), 1);
-    hub_range_fini(&b.s.range);
+    list_remove(&b.s.range.node);
+    list_remove(&b.s.range.noted);
     r = open_again(r, &a, state);
     assert_int_equal(ask(r, CURSOR " ORDER BY id DESC"), 14016);
     assert_int_equal(ask(r, NOTES), 0);
@@ -255,7 +265,7 @@ TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
     make_alone(&a, hub_db_next_id(r, 0), callback);
     hub_rows_put_subscription(r, &a.s);
     hub_db_fail(r, &why);
-    hub_rows_put_cursor(r, &a.s);
+    put_cursor(r, &a.s);
     assert_int_equal(hub_db_commit(r, &why), STATUS_BUSY);
 
     assert_string_equal(why.text, "it burns");

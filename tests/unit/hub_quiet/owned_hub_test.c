@@ -24,9 +24,10 @@ static unsigned carried;
 static char carried_text[4096];
 
 static enum status
-carry(struct command *command, unsigned parts, void *user, struct problem *why)
+carry(struct remote_commands *remote, struct command *command, unsigned parts,
+      struct problem *why)
 {
-    (void)user;
+    (void)remote;
     (void)why;
     carried = parts;
     snprintf(carried_text, sizeof(carried_text), "%.*s",
@@ -52,7 +53,7 @@ hold(struct streams_seat *seat)
         sim.rights[i] = (struct ownership_right){.lease = &sim.leases[i]};
     }
     sim.cluster =
-        (struct hub_cluster){.streams = &seat->streams, .on_elsewhere = carry};
+        (struct hub_cluster){.streams = &seat->streams, .send = carry};
 }
 
 static int
