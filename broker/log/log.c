@@ -465,7 +465,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     struct list_file file = {.dir_fd = -1, .marks.max = LIST_FILE_MARKS_MAX};
     struct buf header = {.max = DOCUMENT_FRAME_MAX};
     uint32_t id;
-    int64_t seen = unfiled_bytes_bytes(&log->unfiled);
+    int64_t seen = load_relaxed(&log->unfiled.bytes);
     enum status rc;
 
     *is_done = false;
@@ -509,7 +509,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
              diag_number("list", file.info.number));
 
 out:
-    unfiled_bytes_fail(&log->unfiled, rc && rc != STATUS_STOPPED);
+    store_relaxed(&log->unfiled.has_failed, rc && rc != STATUS_STOPPED);
     /* Changes may have waited for this. */
     if (!*is_done || seen > 0)
         log_thread_look_again(&log->log_thread);

@@ -25,6 +25,11 @@
  * say both again and again. */
 #define WELL_BYTES ((uint64_t)3 * ROUND_BYTES)
 
+/* A round waits for more posts this part of the last append, or at most so
+ * long: an append may take seconds, in a process that stood still. */
+#define APPEND_PART     8
+#define WAIT_OTHERS_MAX 5000
+
 /* Closed lists without a file */
 
 void
@@ -40,12 +45,6 @@ unfiled_bytes_init(struct unfiled_bytes *b, uint64_t max_bytes, uint64_t bytes)
     unfiled_bytes_add(b, (int64_t)bytes);
 }
 
-int64_t
-unfiled_bytes_bytes(const struct unfiled_bytes *b)
-{
-    return load_relaxed(&b->bytes);
-}
-
 void
 unfiled_bytes_clear(struct unfiled_bytes *b, int64_t seen)
 {
@@ -56,16 +55,10 @@ unfiled_bytes_clear(struct unfiled_bytes *b, int64_t seen)
         metrics_set(METRIC_UNFILED, 0);
 }
 
-void
-unfiled_bytes_fail(struct unfiled_bytes *b, bool has_failed)
-{
-    store_relaxed(&b->has_failed, has_failed);
-}
-
 bool
 unfiled_bytes_is_full(const struct unfiled_bytes *b)
 {
-    return b->max_bytes > 0 && unfiled_bytes_bytes(b) >= b->max_bytes &&
+    return b->max_bytes > 0 && load_relaxed(&b->bytes) >= b->max_bytes &&
            !load_relaxed(&b->has_failed);
 }
 
@@ -614,12 +607,13 @@ static void
 wait_for_company(struct log_thread *t)
 {
     int64_t us = t->options->linger_us, now_us, end_us;
+    int64_t part_us = t->order.append_us / APPEND_PART;
     struct timespec pause = {us / 1000000, us % 1000000 * 1000};
 
     if (us > 0 && !t->is_ending)
         nanosleep(&pause, NULL);
     now_us = clock_steady_us();
-    end_us = now_us + order_patience_us(&t->order);
+    end_us = now_us + (part_us < WAIT_OTHERS_MAX ? part_us : WAIT_OTHERS_MAX);
     while (now_us < end_us && is_short_of_posts(t) &&
            thread_wait(&t->thread, end_us - now_us))
         now_us = clock_steady_us();
@@ -642,7 +636,8 @@ run_log_thread(struct thread *thread)
         } else {
             struct problem why = {""};
 
-            if (order_is_refused(&t->order)) { /* gives it turns again? */
+            /* Does the journal give turns again? */
+            if (load_relaxed(&t->order.cuts[CUT_TURNS].is)) {
                 (void)order_begin(&t->order, true, follow_record, t, &why);
                 order_release(&t->order);
             }

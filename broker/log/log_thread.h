@@ -58,17 +58,12 @@ struct unfiled_bytes {
 void unfiled_bytes_init(struct unfiled_bytes *b, uint64_t max_bytes,
                         uint64_t bytes);
 
-int64_t unfiled_bytes_bytes(const struct unfiled_bytes *b);
-
 /* A list of so many bytes was closed; less than 0: it has its file, or needs
  * none any more. */
 void unfiled_bytes_add(struct unfiled_bytes *b, int64_t bytes);
 
 /* There was no list without a file when the backlog had `seen` bytes. */
 void unfiled_bytes_clear(struct unfiled_bytes *b, int64_t seen);
-
-/* A list could not be filed; or one could be again. */
-void unfiled_bytes_fail(struct unfiled_bytes *b, bool has_failed);
 
 /* True if changes are to wait. */
 bool unfiled_bytes_is_full(const struct unfiled_bytes *b);

@@ -4,11 +4,6 @@
 #include "broker/base/diag.h"
 #include "broker/log/record.h"
 
-/* A round waits for more posts this part of the last append, or at most so
- * long: an append may take seconds, in a process that stood still. */
-#define APPEND_PART     8
-#define WAIT_OTHERS_MAX 5000
-
 void
 order_init(struct order *o, const struct log_options *options)
 {
@@ -66,12 +61,6 @@ order_cut_off(struct order *o, enum order_cut_kind kind,
     if (why)
         o->cuts[kind].why = *why;
     pthread_mutex_unlock(&o->mutex);
-}
-
-bool
-order_is_refused(const struct order *o)
-{
-    return load_relaxed(&o->cuts[CUT_TURNS].is);
 }
 
 bool
@@ -244,12 +233,4 @@ order_keep(struct order *o, struct slice record)
 
     if (journal->ops->keep)
         journal->ops->keep(journal, o->place.n, record);
-}
-
-int64_t
-order_patience_us(const struct order *o)
-{
-    int64_t us = o->append_us / APPEND_PART;
-
-    return us < WAIT_OTHERS_MAX ? us : WAIT_OTHERS_MAX;
 }

@@ -88,9 +88,6 @@ void order_keep(struct order *order, struct slice record);
 /* Ends the turn, if the round still has it. */
 void order_release(struct order *order);
 
-/* How long a round may wait for as many posts as the last one had. */
-int64_t order_patience_us(const struct order *order);
-
 /* Any thread's */
 
 /* The copy has all records that were kept before `us` (steady clock), and
@@ -112,9 +109,6 @@ enum order_cut_kind { CUT_RECORDS, CUT_TURNS };
 
 void order_cut_off(struct order *order, enum order_cut_kind kind,
                    const struct problem *why);
-
-/* True if it gave no turn the last time. */
-bool order_is_refused(const struct order *order);
 
 /* True if the copy has all records that were kept before `us` (steady clock),
  * or there is no journal. */

@@ -12,12 +12,6 @@ filters_init(struct filters *filters, struct clients *clients)
     list_init(&filters->all);
 }
 
-void
-filters_fini(struct filters *filters)
-{
-    pthread_mutex_destroy(&filters->mutex);
-}
-
 /* Frees a class that is not listed. */
 static void
 discard_class(struct filter_class *class)

@@ -47,9 +47,8 @@ struct filter_class {
     struct filter filter;
 };
 
-/* `clients` is lent. */
+/* `clients` is lent. After all classes nothing but the mutex is left. */
 void filters_init(struct filters *filters, struct clients *clients);
-void filters_fini(struct filters *filters); /* after all classes */
 
 /* Adds a reader with this sealed filter; sets *class to its class, or to NULL
  * if the filter passes everything. STATUS_LIMITED: the client has used up its

@@ -321,12 +321,6 @@ registry_claim_upstream(struct registry *r, const char *name,
 /* As settings_write writes it. */
 #define PRIVATE "\"private\":true"
 
-static bool
-says_private(struct slice text)
-{
-    return slice_find(text, PRIVATE);
-}
-
 /* Restores the settings of a set from the log: `text`, and the limits of lists
  * in them. Settings that this broker cannot read may keep what its options
  * delete; it serves the set all the same, and a private one as such. The start,
@@ -350,7 +344,7 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
         keeping.resource_list_every_us = keeping.resource_dump_every_us = 0;
         store_rules(set, &keeping);
         atomic_store(&set->is_unread, true);
-        if (says_private(text))
+        if (slice_find(text, PRIVATE))
             set_mark_private(set, true);
         return;
     }
@@ -560,7 +554,8 @@ on_foreign(const struct act *act, void *user)
         set = insert_set(r, set);
     }
     pthread_rwlock_unlock(&r->lock);
-    if (set && act->kind == ACT_SETTINGS && says_private(act->settings.text))
+    if (set && act->kind == ACT_SETTINGS &&
+        slice_find(act->settings.text, PRIVATE))
         set_mark_private(set, true);
     return set ? set->log : NULL;
 }
@@ -710,7 +705,7 @@ registry_close(struct registry *r)
     rates_free(r->rates);
     free(r->tombstones.rows);
     free(r->sets.rows);
-    filters_fini(&r->filters);
+    pthread_mutex_destroy(&r->filters.mutex);
     clients_fini(&r->clients);
     upstreams_fini(&r->upstreams);
     pthread_mutex_destroy(&r->settings_mutex);

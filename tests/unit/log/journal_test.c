@@ -692,7 +692,7 @@ TEST(finds_out_alone_that_there_are_turns_again)
     n = turns_of(&p->seats[0]);
     do
         clock_pass_us(1000000);
-    while (order_is_refused(order));
+    while (atomic_load(&order->cuts[CUT_TURNS].is));
     assert_int_equal(turns_of(&p->seats[0]), n + 1);
     assert_cut_off(order, NULL);
     keep(w, &w->a, 1, 2);

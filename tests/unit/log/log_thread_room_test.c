@@ -256,9 +256,9 @@ TEST(holds_no_changes_in_vain)
     struct posted *p;
 
     unfiled_bytes_add(&w->unfiled, BACKLOG_MAX);
-    unfiled_bytes_fail(&w->unfiled, true);
+    atomic_store(&w->unfiled.has_failed, true);
     assert_kept(submit(w, changes(w, &w->a, 2)), 1);
-    unfiled_bytes_fail(&w->unfiled, false);
+    atomic_store(&w->unfiled.has_failed, false);
     p = submit(w, changes(w, &w->a, 2));
     log_thread_stop(&w->log_thread);
     assert_kept(p, 3);
@@ -275,12 +275,12 @@ TEST(counts_anew_when_no_list_waits)
     assert_false(unfiled_bytes_is_full(&b));
     unfiled_bytes_add(&b, 300);
     assert_true(unfiled_bytes_is_full(&b));
-    seen = unfiled_bytes_bytes(&b);
+    seen = b.bytes;
     unfiled_bytes_add(&b, 50);
     unfiled_bytes_clear(&b, seen);
-    assert_int_equal(unfiled_bytes_bytes(&b), 1050);
+    assert_int_equal(b.bytes, 1050);
     unfiled_bytes_clear(&b, 1050);
-    assert_int_equal(unfiled_bytes_bytes(&b), 0);
+    assert_int_equal(b.bytes, 0);
     unfiled_bytes_init(&b, 0, 1 << 30);
     assert_false(unfiled_bytes_is_full(&b));
 }

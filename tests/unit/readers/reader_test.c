@@ -70,7 +70,7 @@ tear_down(void **state)
     assert_int_equal(w.readers.messages.held_bytes, 0);
     shared_messages_fini(&w.readers.messages);
     filters_leave(w.filter);
-    filters_fini(&w.filters);
+    pthread_mutex_destroy(&w.filters.mutex);
     clients_fini(&w.clients);
     return 0;
 }

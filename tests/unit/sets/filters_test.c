@@ -20,7 +20,7 @@ end(struct filters *filters)
 {
     assert_int_equal(clients_held(&clients, CLIENT_FILTERS), 0);
     assert_null(clients.tree);
-    filters_fini(filters);
+    pthread_mutex_destroy(&filters->mutex);
     clients_fini(&clients);
 }
 
