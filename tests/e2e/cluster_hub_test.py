@@ -71,18 +71,8 @@ def wait_known(one):
     wait_for(f"{one} at {one.broker}", lambda: one.broker.get(one.path).status == 200)
 
 
-def wait_shares(cluster):
-    """Each has its share of the hub."""
-
-    def look():
-        rows = "SELECT count(*) FROM tidings_leases WHERE name LIKE 'hub/%' GROUP BY broker"
-        return sorted(cluster.query(rows)) == ["5", "5", "6"]
-
-    wait_for("the shares", look)
-
-
 def test_any_broker_takes_requests_and_delivers_its_share(cluster, callbacks):
-    wait_shares(cluster)
+    cluster.wait_shares()
     sets = [cluster.set(broker) for broker in cluster.members]
     sets[0].create()
     joined = []
@@ -204,7 +194,7 @@ def test_a_reader_follows_the_hub_and_never_owns_it(
 
 def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):
     joined = [callbacks.add() for _ in range(5)]
-    wait_shares(cluster)
+    cluster.wait_shares()
     one = cluster.set(cluster.members[0]).create()
     for callback in joined:
         hub.join(one, callback)
@@ -243,7 +233,7 @@ def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):
 
 
 def test_an_owner_that_stood_still_delivers_nothing(cluster, callbacks):
-    wait_shares(cluster)
+    cluster.wait_shares()
     one = cluster.set(cluster.members[0]).create()
     callback = callbacks.add()
     hub.join(one, callback)

@@ -46,6 +46,14 @@ class Leases:
         """The member that delivers to the subscription: its number names its part."""
         return self.owner(f"hub/{number % 16}")
 
+    def wait_shares(self):
+        """Wait until each of three has its share of the hub, so no part moves."""
+        rows = (
+            "SELECT count(*) FROM tidings_leases WHERE name LIKE 'hub/%'"
+            " AND until > now() GROUP BY broker"
+        )
+        wait_for("the shares", lambda: sorted(self.query(rows)) == ["5", "5", "6"])
+
     def term(self, lease="hub/0"):
         """How many owners it had."""
         look = f"SELECT term FROM tidings_leases WHERE name = '{lease}'"
