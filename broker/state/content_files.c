@@ -133,10 +133,28 @@ file_path(const char *set_dir, const struct digest *digest,
 
 /* Placing */
 
+/* Makes the folder of a file, for this user alone: file_make_dirs would open it
+ * to those who may read lists. */
+static enum status
+make_folder(const char *set_dir, const struct digest *digest,
+            struct problem *why)
+{
+    char path[PATH_SIZE];
+    enum status rc = file_make_dirs(set_dir, why);
+
+    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
+    for (int i = 0; !rc && i < 2; i++) {
+        if (mkdir(path, 0700) && errno != EEXIST)
+            rc = fail_file(why, "cannot make", path);
+        folder_path(set_dir, digest->bytes[0], path);
+    }
+    return rc;
+}
+
 enum status
 content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
 {
-    char from[PATH_SIZE], to[PATH_SIZE], path[PATH_SIZE];
+    char from[PATH_SIZE], to[PATH_SIZE];
     enum status rc;
 
     path_of(a, from);
@@ -144,9 +162,7 @@ content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
     if (rename(from, to)) {
         if (errno != ENOENT)
             return fail_file(why, "cannot make", to);
-        folder_path(set_dir, a->digest.bytes[0], path);
-        rc = file_make_dirs(path, why) ? fail_file(why, "cannot make", path)
-                                       : STATUS_OK;
+        rc = make_folder(set_dir, &a->digest, why);
         if (!rc && rename(from, to))
             rc = fail_file(why, "cannot make", to);
         if (rc)
@@ -216,10 +232,11 @@ content_file_store(const char *set_dir, const struct digest *digest,
 {
     char path[PATH_SIZE];
     int dir_fd;
-    enum status rc;
+    enum status rc = make_folder(set_dir, digest, why);
 
     folder_path(set_dir, digest->bytes[0], path);
-    rc = file_make_dirs(path, why);
+    if (!rc)
+        rc = file_make_dirs(path, why); /* syncs their names */
     file_path(set_dir, digest, path);
     if (!rc)
         rc = open_folder(set_dir, digest, &dir_fd, why);
