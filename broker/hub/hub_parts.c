@@ -135,7 +135,7 @@ leave_parts(struct hub *hub, unsigned parts)
     hub->parts &= ~parts;
 }
 
-/* What goes on failing is said once. */
+/* Logs the first of several failures. */
 static void
 report(bool *is_failing, enum status rc, const char *text,
        const struct problem *why)

@@ -109,8 +109,8 @@ static const char *const steps[] = {
     "ALTER TABLE requests ADD COLUMN wants_v1a INTEGER NOT NULL DEFAULT 0;"
     "CREATE TABLE keys(id TEXT NOT NULL PRIMARY KEY, secret BLOB NOT NULL,"
     " created INTEGER NOT NULL, ends INTEGER NOT NULL);",
-    /* What this broker has noted in a cluster, of the parts that it had then:
-     * without a key, so it is no table of the stream. */
+    /* Notes of this broker, also of parts that it had before. The table has no
+     * key, so it is none of the stream. */
     "CREATE TABLE notes(part INTEGER NOT NULL, n INTEGER NOT NULL,"
     " bytes BLOB NOT NULL);",
 };
@@ -298,8 +298,8 @@ hub_db_close(struct hub_db *h)
 
 /* Parts */
 
-/* Where others have written, what was noted here of a part that this broker has
- * no more is older than that; what a journal lacks that begins again stays. */
+/* The rows of others are newer than the notes of a part that has left. Before
+ * the first row the journal begins again, and lacks the notes: they stay. */
 enum status
 hub_db_follow(struct hub_db *h, struct problem *why)
 {

@@ -433,7 +433,7 @@ TEST(a_part_goes_and_comes_back)
     assert_int_equal(subscriptions_count(sim.hub), 2);
 }
 
-/* What another broker asks for is refused when the part has just gone. */
+/* The hub refuses an order when the part has just gone. */
 TEST(an_order_for_a_part_that_has_gone_is_refused)
 {
     struct command *command = command_new(COMMAND_LIST, 0);
