@@ -558,3 +558,35 @@ TEST(merges_lists)
         buf_fini(&to);
     }
 }
+
+/* Whatever it is in which callbacks differ, each part has its share. */
+TEST(callbacks_are_spread_over_the_parts)
+{
+    enum { EACH = 100 };
+
+    static const char *const forms[] = {
+        "http://a.example/cb%u", "http://a.example/%u/hook",
+        "http://h%u.example/", "https://a.example/?user=%08u&v=1"};
+
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        unsigned n[HUB_PARTS] = {0};
+        char callback[60];
+
+        for (unsigned k = 0; k < EACH * HUB_PARTS; k++) {
+            snprintf(callback, sizeof(callback), forms[i], k);
+            n[hub_rows_part(SUBSCRIPTION_CALLBACK, TOPIC_CHANGES, SLICE("demo"),
+                            slice_of(callback))]++;
+        }
+        for (unsigned k = 0; k < HUB_PARTS; k++)
+            assert_in_range(n[k], EACH / 2, EACH * 2);
+    }
+    /* The rows of all times rest on this. */
+    assert_int_equal(
+        hub_rows_part(SUBSCRIPTION_CALLBACK, TOPIC_CHANGES, SLICE("demo"),
+                      SLICE("HTTP://a.example:80/%7Ecb")),
+        hub_rows_part(SUBSCRIPTION_CALLBACK, TOPIC_CHANGES, SLICE("demo"),
+                      SLICE("http://a.example/~cb")));
+    assert_int_equal(hub_rows_part(SUBSCRIPTION_CALLBACK, TOPIC_CHANGES,
+                                   SLICE("demo"), SLICE("http://a.example/1")),
+                     1);
+}
