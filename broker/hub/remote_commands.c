@@ -325,7 +325,7 @@ static void
 add_errands(struct remote_commands *c, struct command *command, unsigned parts)
 {
     const struct cluster_seat *seat = c->options.seat;
-    bool is_one = (parts & (parts - 1)) == 0;
+    bool is_list = command->kind == COMMAND_LIST && !command->is_relay;
 
     for (unsigned i = 0; i < HUB_PARTS; i++) {
         struct errand *e;
@@ -335,8 +335,8 @@ add_errands(struct remote_commands *c, struct command *command, unsigned parts)
         e = memory_new(1, sizeof(*e));
         *e = (struct errand){
             .all = c,
-            .command = is_one ? command : command_new(COMMAND_LIST, 0),
-            .list = is_one ? NULL : command,
+            .command = is_list ? command_new(COMMAND_LIST, 0) : command,
+            .list = is_list ? command : NULL,
             .part = i,
             .n = seat->place(seat->user),
             .over_us = clock_steady_us() + ORDER_US +

@@ -55,10 +55,11 @@ remote_commands_open(struct remote_commands **made,
                      const struct remote_commands_options *options,
                      struct problem *why);
 
-/* Hands over a command for the owners of `parts` (a bit for each; several: a
- * list, hub_cluster), which belongs to it until command->done. Any
- * thread. STATUS_BUSY: too many are on their way; STATUS_STOPPED: the thread is
- * ending. The caller then keeps the command. */
+/* Hands over a command for the owners of `parts` (a bit for each): one, or of a
+ * list all that this broker lacks, whose rows join those of command->text. It
+ * belongs to it until command->done. Any thread. STATUS_BUSY: too many are on
+ * their way; STATUS_STOPPED: the thread is ending. The caller then keeps the
+ * command. */
 MUST_CHECK enum status remote_commands_send(struct remote_commands *c,
                                             struct command *command,
                                             unsigned parts,

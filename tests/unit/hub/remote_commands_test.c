@@ -40,8 +40,13 @@ run_here(struct hub *hub, struct command *command)
     if (is_silent)
         return STATUS_OK;
     command->http = 200;
-    buf_add_format(&command->text, "%s %u", command->name,
-                   (unsigned)command->id);
+    if (command->kind == COMMAND_LIST)
+        buf_add_format(&command->text,
+                       "{\"subscriptions\":[{\"id\":%d,\"n\":%u}]}\n",
+                       command->part, p->n_run);
+    else
+        buf_add_format(&command->text, "%s %u", command->name,
+                       (unsigned)command->id);
     command->done(command);
     return STATUS_OK;
 }
@@ -50,7 +55,7 @@ static bool
 has_part(struct hub *hub, unsigned part)
 {
     (void)hub;
-    return part == 3;
+    return part == 3 || part == 1;
 }
 
 static enum status
@@ -183,6 +188,42 @@ TEST(brings_the_outcome_back)
     assert_int_equal(p->n_run, 2);
     command_free(first);
     command_free(second);
+}
+
+/* The rows of one other part, and of several, join those of this broker. */
+TEST(joins_the_rows_of_a_list)
+{
+    static const char own[] = "{\"subscriptions\":[{\"id\":2,\"n\":0}]}\n";
+
+    static const struct {
+        unsigned parts;
+        const char *list;
+    } rows[] = {
+        {1u << 3, "{\"subscriptions\":[{\"id\":2,\"n\":0},\n"
+                  "{\"id\":3,\"n\":1}]}\n"},
+        {1u << 1 | 1u << 3, "{\"subscriptions\":[{\"id\":1,\"n\":2},\n"
+                            "{\"id\":2,\"n\":0},\n{\"id\":3,\"n\":3}]}\n"},
+    };
+    struct pair *p = *state;
+    struct problem why;
+
+    remote_commands_own(p->owner, 1, 1);
+    remote_commands_own(p->owner, 3, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        struct command *command = command_new(COMMAND_LIST, 0);
+
+        buf_add_text(&command->text, own);
+        command->done = on_done;
+        command->user = p;
+        assert_int_equal(
+            remote_commands_send(p->asked, command, rows[i].parts, &why),
+            STATUS_OK);
+        await(p, &p->n_done, i + 1);
+        assert_int_equal(command->http, 200);
+        buf_add(&command->text, "", 1);
+        assert_string_equal(command->text.data, rows[i].list);
+        command_free(command);
+    }
 }
 
 /* Nobody owns: the client hears that in time, and may ask again. */
