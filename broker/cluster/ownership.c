@@ -170,14 +170,16 @@ static int64_t
 look_at_lease(struct ownership *o, struct owned_part *p, int64_t *room)
 {
     bool was_held = p->lease.term > 0, has_room = *room > 0;
+    bool is_wanted = p->is_wanted && (!o->options.may_own ||
+                                      o->options.may_own(o->options.user));
     enum status rc;
 
     if (p->leaving == HAS_ENDED)
         give_back(o, p);
-    if (p->lease.term == 0 && (was_held || !p->is_wanted))
+    if (p->lease.term == 0 && (was_held || !is_wanted))
         return OWNERSHIP_RENEW_US;
     if (was_held && p->leaving == STAYS &&
-        (!p->is_wanted || (*room < 0 && !p->is_surplus))) {
+        (!is_wanted || (*room < 0 && !p->is_surplus))) {
         p->leaving = ENDS;
         ++*room;
     }

@@ -96,6 +96,10 @@ struct ownership_options {
     enum status (*begin)(const struct ownership_right *right, void *user,
                          struct problem *why);
     void (*end)(const struct ownership_right *right, void *user);
+
+    /* False while this broker cannot do the work: then it gives its parts back,
+     * and asks for none. On the keeper thread; NULL: it always can. */
+    bool (*may_own)(void *user);
     void *user;
 };
 

@@ -41,6 +41,16 @@ end_part(const struct ownership_right *right, void *user)
     give(user, right, false);
 }
 
+/* Of the keeper thread */
+
+static bool
+may_own(void *user)
+{
+    struct hub_owner *h = user;
+
+    return hub_is_fit(h->hub);
+}
+
 /* From the start to the end */
 
 /* Asks for the leases of all parts. */
@@ -55,6 +65,7 @@ open_parts(struct hub_owner *h, struct problem *why)
         .is_divided = true,
         .begin = begin_part,
         .end = end_part,
+        .may_own = may_own,
         .user = h,
     };
     const struct remote_commands_options carrying = {

@@ -23,6 +23,12 @@ hub_has(struct hub *hub, unsigned part)
     return atomic_load(&hub->parts) >> part & 1;
 }
 
+bool
+hub_is_fit(struct hub *hub)
+{
+    return !atomic_load(&hub->is_unfit);
+}
+
 void
 hub_await_left(struct hub *hub, unsigned part)
 {
@@ -208,6 +214,8 @@ hub_parts_follow(struct hub *hub)
         return;
     hub->follow_at_us = clock_steady_us() + FOLLOW_US;
     rc = hub_db_follow(hub->db, &why);
+    atomic_store(&hub->is_unfit,
+                 rc == STATUS_DIFFERENT || rc == STATUS_INVALID);
     report(&hub->cannot_follow, rc == STATUS_BUSY ? STATUS_OK : rc,
            "hub.db does not follow the cluster", &why);
     if (hub->n_followed != owned_db_last(hub->db->owned))

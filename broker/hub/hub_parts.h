@@ -32,6 +32,10 @@ void hub_give(struct hub *hub, unsigned part,
 /* True if the hub has the part, and its rows. Any thread. */
 bool hub_has(struct hub *hub, unsigned part);
 
+/* False if hub.db has rows of its own, or a newer program's: it cannot take
+ * parts. Any thread. */
+bool hub_is_fit(struct hub *hub);
+
 /* Waits until the hub, whose thread goes on, uses the right no more. */
 void hub_await_left(struct hub *hub, unsigned part);
 

@@ -77,7 +77,8 @@ struct hub {
 
     /* Other threads */
     atomic_bool topics_changed; /* hub_sets_changed */
-    atomic_uint parts; /* a bit for each that this broker has: alone, all */
+    atomic_uint parts;    /* a bit for each that this broker has: alone, all */
+    atomic_bool is_unfit; /* hub.db has other rows than the cluster */
     atomic_bool parts_changed;      /* hub_give */
     _Atomic(struct caller *) woken; /* hub_wake's; NULL before there is one */
     pthread_mutex_t mutex; /* between hub_submit and hub_stop; guards: */

@@ -3,6 +3,7 @@ may die, stand still, or lose the journal. Every change comes in order, without 
 and a repeated delivery is the same byte for byte (callbacks.py checks that). Many
 takeovers: cluster/takeover."""
 
+import contextlib
 import json
 import sqlite3
 
@@ -190,6 +191,27 @@ def test_a_reader_follows_the_hub_and_never_owns_it(
     cluster.members[0].restart()
     assert cluster.owner() is cluster.members[0]
     assert not reader.has_said("this broker owns")
+
+
+# Its rows are not those of the cluster, and would be mixed with them.
+def test_a_broker_with_subscriptions_of_its_own_owns_nothing(cluster, callbacks):
+    cluster.wait_shares()
+    a, _, c = cluster.members
+    hub.join(cluster.set(a).create(), callbacks.add())
+
+    def has_row():
+        with sqlite3.connect(f"file:{c.data}/hub.db?mode=ro", uri=True) as db:
+            return db.execute("SELECT count(*) FROM subscriptions").fetchone() == (1,)
+
+    wait_for("the subscription at c", has_row)
+    c.stop()
+    with contextlib.closing(sqlite3.connect(c.data / "hub.db")) as db, db:
+        db.execute("UPDATE journal_place SET n = 0, stream = 0")
+    c.restart()
+    c.wait_said("hub.db does not follow the cluster")
+    look = "SELECT FROM tidings_leases WHERE broker = 'c' AND until > now()"
+    wait_for("c to own nothing", lambda: cluster.query(look) == [])
+    assert c.has_said("it has rows from before this broker was in the cluster")
 
 
 def test_another_broker_continues_when_the_owner_dies(cluster, callbacks):

@@ -32,6 +32,7 @@ struct broker {
     unsigned n, n_begun; /* works of parts: now, and ever */
     unsigned n_late;     /* those that ended without their leases */
     bool fails;
+    bool cannot;                   /* do any work */
     bool is_held_up, is_looking;   /* in its look at the copy */
     const struct owned_part *part; /* of its last work, or NULL */
 };
@@ -98,6 +99,18 @@ end(const struct ownership_right *right, void *user)
     pthread_mutex_unlock(&b->mutex);
 }
 
+static bool
+may_own(void *user)
+{
+    struct broker *b = user;
+    bool may;
+
+    pthread_mutex_lock(&b->mutex);
+    may = !b->cannot;
+    pthread_mutex_unlock(&b->mutex);
+    return may;
+}
+
 /* Waits until the broker works under `term`; 0: not at all. */
 static void
 await_term(struct broker *b, uint64_t term)
@@ -132,6 +145,7 @@ broker_open(struct pair *p, struct broker *b, const char *name, size_t n_parts)
         .is_divided = n_parts > 0,
         .begin = begin,
         .end = end,
+        .may_own = may_own,
         .user = b,
     };
     struct problem why;
@@ -398,4 +412,31 @@ TEST(takes_what_others_leave)
     pass_with(p, 60 * SECOND, 4, 2);
     clock_await_waits_us(4, LEASE_US);
     assert_int_equal(one->n + two->n, 2);
+}
+
+/* A broker that cannot do the work gives all parts back, and others take them.
+ */
+TEST(parts_leave_a_broker_that_cannot_do_the_work)
+{
+    struct pair *p = *state;
+    struct broker *one = &p->sharing[0], *two = &p->sharing[1];
+
+    ownership_stop(p->a.ownership);
+    ownership_stop(p->b.ownership);
+    streams_seat_cut(&p->a.seat, true);
+    streams_seat_cut(&p->b.seat, true);
+    broker_open(p, one, "one", 5);
+    broker_open(p, two, "two", 5);
+    pass_with(p, 60 * SECOND, 4, 2);
+    assert_int_equal(one->n + two->n, 5);
+    assert_true(one->n > 0);
+    pthread_mutex_lock(&one->mutex);
+    one->cannot = true;
+    pthread_mutex_unlock(&one->mutex);
+    pass_with(p, 60 * SECOND, 4, 1);
+    clock_await_waits_us(4, LEASE_US);
+
+    assert_int_equal(one->n, 0);
+    assert_int_equal(one->n_late, 0);
+    assert_int_equal(two->n, 5);
 }
