@@ -170,7 +170,6 @@ add_description(struct buf *to, struct set *set, const struct head *head)
         [CONTENT_FETCH] = "fetch", [CONTENT_INLINE] = "inline"};
     const struct content_counts *counts = &set->content_counts;
     struct settings settings;
-    char digest[DIGEST_TEXT_SIZE];
     const char *before;
     uint64_t last;
 
@@ -179,8 +178,7 @@ add_description(struct buf *to, struct set *set, const struct head *head)
     add_identity(to, set, head, &settings);
     json_text_member(to, "epoch", slice_of(head->epoch));
     json_number_member(to, "last", head->last);
-    digest_write(digest, &head->digest);
-    json_text_member(to, "digest", slice_of(digest));
+    json_text_member(to, "digest", slice_of(digest_text(&head->digest).text));
     json_datetime_member(to, "created", head->created_us);
     json_position_member(to, "earliest", head->epoch, head->earliest);
     BUF_ADD(to, ",\"settings\":");
