@@ -286,8 +286,10 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
     else if (kind == PGRES_FATAL_ERROR && run->rc != STATUS_REFUSED) {
         said = libpq.PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
         state = libpq.PQresultErrorField(result, PG_DIAG_SQLSTATE);
-        /* A prepared statement is there already, or not there at all. */
-        if (state && (!strcmp(state, "42P05") || !strcmp(state, "26000")))
+        /* A prepared statement is there already, or not there at all, or it is
+         * another one, with other parameters. */
+        if (state && (!strcmp(state, "42P05") || !strcmp(state, "26000") ||
+                      !strcmp(state, "08P01")))
             said = PG_POOLER;
         run->rc = problem(run->why, STATUS_REFUSED, "PostgreSQL: %s",
                           said ? said : "it refused a statement");
