@@ -371,7 +371,8 @@ hub_lists_merge(struct buf *to, struct slice *lists, size_t n)
     bool goes_on = false;
 
     for (size_t i = 0; i < n; i++)
-        lists[i] = slice_from(lists[i], sizeof(LIST_START) - 1);
+        if (!slice_skip_start(&lists[i], LIST_START))
+            lists[i].size = 0;
     BUF_ADD(to, LIST_START);
     for (int i = 0; i < REPORT_PAGE && (first = find_first(lists, n, &last));
          i++) {
