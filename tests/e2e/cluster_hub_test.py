@@ -117,12 +117,15 @@ def test_any_broker_takes_requests_and_delivers_its_share(cluster, callbacks):
 
 
 def deliver_two(cluster, callbacks):
-    """The owner of the hub, a set there with two changes, and a callback that has
-    them."""
-    owner = cluster.owner()
-    one = cluster.set(owner).create()
+    """A callback that has two changes, the broker that delivers to it, and the set
+    there."""
+    cluster.wait_shares()
+    first = cluster.set(cluster.members[0]).create()
     callback = callbacks.add()
-    hub.join(one, callback)
+    hub.join(first, callback)
+    owner = cluster.owner_of(hub.find(first, callback)["id"])
+    one = cluster.set(owner)
+    wait_known(one)
     one.post(2)
     callback.wait_last(2)
     return owner, one, callback
