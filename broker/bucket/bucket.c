@@ -496,7 +496,7 @@ bucket_put(struct bucket *b, const char *key, int fd, uint64_t size,
     else if (!put.is_new ||
              (rc = bucket_find(b, key, NULL, why)) == STATUS_NOT_FOUND)
         rc = put_in_parts(b, &put, why);
-    /* Not found: an upload that was joined, and whose answer got lost. */
+    /* Not found: the server has joined the upload, and the answer got lost. */
     if (rc == STATUS_CONFLICT || rc == STATUS_NOT_FOUND)
         rc = STATUS_OK;
     snprintf(going, sizeof(going), "%s" BUCKET_GOING, key);

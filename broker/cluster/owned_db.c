@@ -726,8 +726,9 @@ append_rows(struct owned_db *o, const struct outgoing *out, struct problem *why)
                                    out->all, out->n, &o->note, why);
 }
 
-/* Adds the rows to the stream; if it is shared, behind those of others. Before
- * the first row that is read, the next transaction finds out (check_first). */
+/* Adds the rows to the stream, and to a shared one behind rows of others.
+ * Before the first row that is read, the next transaction finds out
+ * (check_first). */
 static enum status
 append_behind(struct owned_db *o, const struct outgoing *out,
               struct problem *why)

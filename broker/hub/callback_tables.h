@@ -22,7 +22,7 @@ struct callback_tables {
     enum client_kind kind;
     struct map pairs; /* of callback_key; so are the next two */
     struct map ids;
-    struct list all;  /* in the order in which they were entered */
+    struct list all;  /* the newest entry last */
     struct map hosts; /* of host_count */
 };
 

@@ -66,10 +66,10 @@ struct remote_commands;
 struct hub_cluster {
     struct streams *streams; /* for the hub alone */
 
-    /* On the delivery thread: carries a command to the owners of `parts` (a bit
-     * for each), which end it: one, or of a list all that this broker lacks,
-     * whose rows join those of command->text. After a failure the caller keeps
-     * the command. remote_commands_send. */
+    /* remote_commands_send, on the delivery thread: sends a command to the
+     * owners of `parts` (a bit for each), which end it. There is one; a list
+     * goes to the owners of all other parts, and their rows join those of
+     * command->text. After a failure the caller keeps the command. */
     enum status (*send)(struct remote_commands *remote, struct command *command,
                         unsigned parts, struct problem *why);
     struct remote_commands *remote;

@@ -36,7 +36,7 @@ bool hub_has(struct hub *hub, unsigned part);
  * parts. Any thread. */
 bool hub_is_fit(struct hub *hub);
 
-/* Waits until the hub, whose thread goes on, uses the right no more. */
+/* Waits until the hub no longer uses the right; its thread must go on. */
 void hub_await_left(struct hub *hub, unsigned part);
 
 /* The delivery thread's */

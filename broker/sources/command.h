@@ -48,7 +48,7 @@ struct command {
     struct hub *hub;                 /* likewise, set by hub_submit, */
     struct command_answers *answers; /* and this, of the hub */
     enum command_kind kind;
-    int part; /* of a cluster's hub: whose owner runs it; -1: not found yet */
+    int part; /* of a cluster's hub; its owner runs it. -1: not found yet */
     unsigned n_asked; /* likewise: answers of other brokers that it waits for */
     struct principal
         *principal; /* of the request, a reference; NULL: the broker */

@@ -257,9 +257,9 @@ static const struct {
     {"", NULL},
 };
 
-/* W-161, W-163: whatever URL led to a host before, the next one is judged by
- * itself. All are written into the same memory, and each host stays in use, as
- * those with kept connections do. */
+/* W-161, W-163: the queue judges each URL by itself, also if another one led to
+ * the same host before. All are written into the same memory, and each host
+ * stays in use, as those with kept connections do. */
 TEST(a_url_leads_to_the_same_host_each_time)
 {
     enum { N = sizeof(spellings) / sizeof(spellings[0]) };

@@ -391,19 +391,26 @@ TEST(parts_are_shared_and_no_more_move_than_must)
     }
 }
 
+/* Two brokers that know so many parts, in place of a and b; and a minute. */
+static void
+share(struct pair *p, size_t n_of_one, size_t n_of_two)
+{
+    ownership_stop(p->a.ownership);
+    ownership_stop(p->b.ownership);
+    streams_seat_cut(&p->a.seat, true);
+    streams_seat_cut(&p->b.seat, true);
+    broker_open(p, &p->sharing[0], "one", n_of_one);
+    broker_open(p, &p->sharing[1], "two", n_of_two);
+    pass_with(p, 60 * SECOND, 4, 2);
+}
+
 /* A part that no other broker takes is not left alone, and stays. */
 TEST(takes_what_others_leave)
 {
     struct pair *p = *state;
     struct broker *one = &p->sharing[0], *two = &p->sharing[1];
 
-    ownership_stop(p->a.ownership);
-    ownership_stop(p->b.ownership);
-    streams_seat_cut(&p->a.seat, true);
-    streams_seat_cut(&p->b.seat, true);
-    broker_open(p, one, "one", 5);
-    broker_open(p, two, "two", 1);
-    pass_with(p, 60 * SECOND, 4, 2);
+    share(p, 5, 1);
     clock_await_waits_us(4, LEASE_US);
 
     assert_int_equal(one->n + two->n, 5);
@@ -421,13 +428,7 @@ TEST(parts_leave_a_broker_that_cannot_do_the_work)
     struct pair *p = *state;
     struct broker *one = &p->sharing[0], *two = &p->sharing[1];
 
-    ownership_stop(p->a.ownership);
-    ownership_stop(p->b.ownership);
-    streams_seat_cut(&p->a.seat, true);
-    streams_seat_cut(&p->b.seat, true);
-    broker_open(p, one, "one", 5);
-    broker_open(p, two, "two", 5);
-    pass_with(p, 60 * SECOND, 4, 2);
+    share(p, 5, 5);
     assert_int_equal(one->n + two->n, 5);
     assert_true(one->n > 0);
     pthread_mutex_lock(&one->mutex);
