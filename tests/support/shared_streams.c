@@ -26,7 +26,10 @@ lease_of(struct shared_streams *all, const struct lease *lease)
     assert(all->n_leases < SHARED_LEASES_MAX);
     all->n_leases++;
     snprintf(l->name, sizeof(l->name), "%s", lease->name);
-    l->until_us = l->last_us = INT64_MIN / 2;
+    /* A patient broker waits from when it hears of a lease, as with
+     * PostgreSQL. */
+    l->until_us = INT64_MIN / 2;
+    l->last_us = clock_steady_us();
     return l;
 }
 
