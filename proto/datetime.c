@@ -5,10 +5,6 @@
 #define SECOND_US INT64_C(1000000)
 #define DAY_S     INT64_C(86400)
 
-/* 0000-01-01T00:00:00Z and the last microsecond of 9999. */
-#define YEAR_0000_US     (INT64_C(-62167219200) * SECOND_US)
-#define YEAR_9999_END_US (INT64_C(253402300800) * SECOND_US - 1)
-
 /* Without decimals. */
 #define WHOLE_SECOND_SIZE (sizeof("0000-00-00T00:00:00Z") - 1)
 
@@ -44,7 +40,7 @@ put_number(char *to, unsigned number)
 static unsigned
 write_second(char *to, int64_t us)
 {
-    uint64_t since = (uint64_t)(us - YEAR_0000_US);
+    uint64_t since = (uint64_t)(us - DATETIME_FIRST);
     unsigned seconds = (unsigned)(since / SECOND_US % DAY_S);
     /* The way back from days_of: 0000-01-01 lies in the era before. One era,
      * less the 60 days up to March, is added, and the era is taken away again.
@@ -235,7 +231,7 @@ read_text(struct slice text, bool is_complete, int64_t *us)
         return STATUS_INVALID;
 
     result = days_of(year, month, day) * DAY_S * SECOND_US + time;
-    if (result < YEAR_0000_US || result > YEAR_9999_END_US)
+    if (result < DATETIME_FIRST || result > DATETIME_LAST)
         return STATUS_INVALID;
     *us = result;
     return STATUS_OK;
@@ -441,7 +437,6 @@ datetime_read_loose(struct slice text, int64_t *us, bool *is_date)
     rc = datetime_read((struct slice){whole, (size_t)n}, us);
     if (!rc)
         *us -= offset * 60 * SECOND_US;
-    return !rc && (*us < YEAR_0000_US || *us > YEAR_9999_END_US)
-               ? STATUS_INVALID
-               : rc;
+    return !rc && (*us < DATETIME_FIRST || *us > DATETIME_LAST) ? STATUS_INVALID
+                                                                : rc;
 }

@@ -20,6 +20,10 @@
 /* No time at all. */
 #define DATETIME_NONE INT64_MIN
 
+/* 0000-01-01T00:00:00Z and the last microsecond of 9999. */
+#define DATETIME_FIRST (INT64_C(-62167219200) * 1000000)
+#define DATETIME_LAST  (INT64_C(253402300800) * 1000000 - 1)
+
 /* Returns the earlier of two times, as far as they are known. */
 static inline int64_t
 datetime_earlier(int64_t a, int64_t b)

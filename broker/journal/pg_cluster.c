@@ -148,7 +148,7 @@ return_record(const struct journal_place *place, struct slice record,
 {
     struct returning *r = user;
     const struct pg_statement append = {
-        PG_APPEND_IF("true"),
+        PG_APPEND_IF(PG_WHOLE, "true"),
         DB_VALUES(place->n, &place->chain, clock_now_us(), "", record)};
 
     return pg_run(&r->c, &append, 1, why);

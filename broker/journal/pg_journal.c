@@ -10,6 +10,7 @@
 #include "broker/base/metrics.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
+#include "broker/log/record.h"
 
 /* Records are read in pieces of so many bytes, or of one record. */
 #define PIECE_BYTES ((uint64_t)262144)
@@ -80,11 +81,21 @@
 /* Adds a record within a turn, or without one if no broker has the turn: that
  * broker would be first. The values are those of PG_APPEND_IF, the instance $6,
  * and the chain of the record before, $7. */
-#define APPEND                                                             \
-    PG_APPEND_IF("last.chain = $7::bytea AND 1 = (SELECT one FROM"         \
+#define APPEND(record)                                                     \
+    PG_APPEND_IF(record,                                                   \
+                 "last.chain = $7::bytea AND 1 = (SELECT one FROM"         \
                  " tidings_turn WHERE one = 1 AND EXISTS"                  \
                  " (SELECT FROM tidings_brokers WHERE name = $4::text AND" \
                  "  instance = $6::text) FOR UPDATE SKIP LOCKED)")
+
+/* What the next record is likely to end with, $1, as a setting of the session:
+ * in no table, so nobody writes, or may write, more for it. A setting is text.
+ * OFFSET 0: it is made bytes again once. */
+#define STAGE                                                    \
+    "SELECT length(set_config('tidings.bulk', encode($1::bytea," \
+    " 'base64'), false))::bigint"
+#define STAGED \
+    "$5::bytea || decode(current_setting('tidings.bulk'), 'base64') OFFSET 0"
 
 /* The chain at number $1, and records behind it: $2 bytes, but $3 records at
  * least. */
@@ -164,13 +175,15 @@ struct pg_journal {
     int64_t asked_turn_us;      /* when the log asked for it; steady clock */
     int64_t turn_now_us;        /* of the last turn */
     int64_t had_turn_us;        /* when it began; steady clock */
-    bool is_alone;    /* that turn brought no records, and the journal has kept
-                         all that this broker appended since */
-    bool is_presumed; /* the log has no turn, and appends */
-    bool was_early;   /* a large record was sent without the turn, and
-                         another one was first: the next time it is sent
-                         with the turn */
-    size_t first;     /* of the statements that end the turn */
+    bool is_alone;     /* that turn brought no records, and the journal has kept
+                          all that this broker appended since */
+    bool is_presumed;  /* the log has no turn, and appends */
+    bool was_early;    /* a large record was sent without the turn, and
+                          another one was first: the next time it is sent
+                          with the turn */
+    struct slice bulk; /* with which it ends then, likely; lent */
+    bool is_staged;    /* this session of the server has that */
+    size_t first;      /* of the statements that end the turn */
     size_t append_size;       /* of the record under way */
     struct kept_records kept; /* likewise */
     _Atomic(int64_t) judged;  /* the server whose journal lacks no record of any
@@ -380,14 +393,20 @@ is_judged(struct pg_journal *j)
     return load_relaxed(&j->judged) == j->turns.server;
 }
 
-/* Reads all that is there, and then takes the turn. */
+/* Sends what is known of the next record, reads all that is there, and then
+ * takes the turn. */
 static enum status
 begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
 {
-    int64_t until_us = j->asked_turn_us + CATCH_UP_US;
+    const struct pg_statement stage = {STAGE, DB_VALUES(j->bulk)};
+    int64_t until_us;
     uint64_t allowed = TURN_BYTES;
     enum status rc = STATUS_OK;
 
+    if (j->bulk.size > 0 || j->is_staged) /* an old one makes room */
+        rc = pg_run(&j->turns, &stage, 1, why);
+    j->is_staged = j->bulk.size > 0 && !rc;
+    until_us = clock_steady_us() + CATCH_UP_US;
     for (r->end = j->is_alone ? 0 : UINT64_MAX;; allowed *= 2) {
         while (!rc && r->read.n < r->end)
             rc = clock_steady_us() < until_us
@@ -414,7 +433,8 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
 
 static enum status
 pg_turn(struct journal *journal, const struct journal_place *at,
-        journal_take_fn *take, void *user, int64_t *now_us, struct problem *why)
+        struct slice bulk, journal_take_fn *take, void *user, int64_t *now_us,
+        struct problem *why)
 {
     struct pg_journal *j = journal_of(journal);
     struct reading r = {.take = take, .user = user, .read = *at};
@@ -423,6 +443,7 @@ pg_turn(struct journal *journal, const struct journal_place *at,
     enum status rc;
 
     j->is_presumed = false;
+    j->bulk = bulk;
     j->asked_turn_us = clock_steady_us();
     j->turns.until_us = j->asked_turn_us + TURN_US;
     if (!was_kept && clock_steady_us() < j->retry_at_us)
@@ -482,7 +503,7 @@ pg_presume(struct journal *journal, const struct journal_place *at,
 enum { END_BEGIN, END_APPEND, END_COMMIT, END_STANDBY, N_END };
 static const struct pg_statement ends[N_END] = {
     [END_BEGIN] = {PRESUME},
-    [END_APPEND] = {APPEND, .absent = STATUS_CONFLICT,
+    [END_APPEND] = {APPEND(PG_WHOLE), .absent = STATUS_CONFLICT,
                     .reason = "another broker was first", .is_frequent = true},
     [END_COMMIT] = {"COMMIT", .is_frequent = true},
     [END_STANDBY] = PG_WAITS_FOR_STANDBY(),
@@ -523,6 +544,19 @@ note_appended(struct pg_journal *j, enum status rc)
     return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
 }
 
+/* Cuts what the server has off the end of a record. */
+static bool
+cut_bulk(const struct pg_journal *j, struct slice *record)
+{
+    size_t size = j->bulk.size;
+
+    if (j->is_presumed || !j->is_staged || record->size < size ||
+        memcmp(record->data + record->size - size, j->bulk.data, size) != 0)
+        return false;
+    record->size -= size;
+    return true;
+}
+
 static enum status
 pg_append(struct journal *journal, const struct journal_place *place,
           struct slice record, struct problem *why)
@@ -530,22 +564,28 @@ pg_append(struct journal *journal, const struct journal_place *place,
     struct pg_journal *j = journal_of(journal);
     const struct pg_options *o = &j->turns.options;
     struct pg_statement statements[N_END];
+    bool is_cut;
 
+    memcpy(statements, ends, sizeof(ends));
+    j->append_size = record.size;
+    is_cut = cut_bulk(j, &record);
     /* The server locks the turn when it has the whole record. */
-    if (record.size > PIECE_BYTES && !j->is_presumed && !j->was_early) {
+    if (record.size > RECORD_LARGE && !j->is_presumed && !j->was_early) {
         pg_release(journal);
         j->is_presumed = j->was_early = true;
     }
     j->first =
-        j->is_presumed || record.size > PIECE_BYTES ? END_BEGIN : END_APPEND;
-    memcpy(statements, ends, sizeof(ends));
+        j->is_presumed || record.size > RECORD_LARGE ? END_BEGIN : END_APPEND;
     if (!j->is_presumed)
         statements[END_BEGIN].sql = "SELECT 1";
+    if (is_cut)
+        statements[END_APPEND] = (struct pg_statement){
+            APPEND(STAGED), .absent = STATUS_CONFLICT,
+            .reason = ends[END_APPEND].reason};
     statements[END_APPEND].values =
         DB_VALUES(place->n, &place->chain, j->now_us, o->broker, record,
                   o->instance, &j->before);
     statements[END_STANDBY].values = PG_STANDBY_VALUES(&j->turns);
-    j->append_size = record.size;
     limit_append(j);
     store_relaxed(&j->own_pid, pg_session(&j->turns));
     return note_appended(

@@ -31,17 +31,21 @@
 struct log;
 
 /* Adds record $1, if it follows the last one and `condition` is true: its chain
- * $2, the journal's time $3, the broker $4, its bytes $5. Returns a row if it
- * did, and notifies the followers. The number is the primary key: whoever is
- * second, perhaps without having seen the first one, adds nothing. */
-#define PG_APPEND_IF(condition)                                              \
+ * $2, the journal's time $3, the broker $4, its bytes: `record` has them, out
+ * of $5. Returns a row if it did, and notifies the followers. The number is the
+ * primary key: whoever is second, perhaps without having seen the first one,
+ * adds nothing. */
+#define PG_APPEND_IF(record, condition)                                      \
     "INSERT INTO tidings_records(n, chain, at_us, broker, bytes, record)"    \
     " SELECT $1::bigint, $2::bytea, $3::bigint, $4::text,"                   \
-    "  last.bytes + length($5::bytea), $5::bytea FROM"                       \
+    "  last.bytes + length(new.record), new.record FROM"                     \
+    "  (SELECT " record ") AS new(record),"                                  \
     "  (SELECT n, chain, bytes FROM tidings_records ORDER BY n DESC LIMIT 1" \
     "  ) AS last WHERE last.n = $1::bigint - 1 AND " condition               \
     " ON CONFLICT (n) DO NOTHING"                                            \
     " RETURNING n, pg_notify('tidings_records', '')"
+
+#define PG_WHOLE "$5::bytea"
 
 /* Makes a journal that has no connection yet: its turns make one. What
  * `options` points to is lent as long as the journal lives, and so is `dir`,

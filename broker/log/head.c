@@ -59,6 +59,14 @@ head_open_list(const struct head *head)
     };
 }
 
+int64_t
+event_time(int64_t last_us, int64_t source_us, int64_t now_us)
+{
+    if (source_us > last_us && source_us <= now_us)
+        return source_us;
+    return now_us > last_us ? now_us : last_us + 1;
+}
+
 void
 head_end_list(struct head *head)
 {

@@ -183,5 +183,11 @@ bool head_list_is_empty(const struct head *head);
 /* The open list as it stands. */
 struct list_info head_open_list(const struct head *head);
 
+/* The event time of the entry behind one of `last_us`: the source's own
+ * (DATETIME_NONE: it has none) where it is later than every published time and
+ * not after now, else the acceptance time; strictly increasing in any case,
+ * also when the clock was set back (R-135, R-150). */
+int64_t event_time(int64_t last_us, int64_t source_us, int64_t now_us);
+
 /* Ends the open list, which is not empty, and begins the next. */
 void head_end_list(struct head *head);

@@ -23,7 +23,9 @@
  * for the turn: it *presumes* that the next number is its own, stamps its posts
  * at the time that it knows, and appends. If another broker was first after
  * all, the round is stamped again, with the turn. Nobody gets a refusal from a
- * round without the turn: what it rests on may be old.
+ * round without the turn: what it rests on may be old. What a large record of
+ * such a round has of the first attempt is at the journal before the turn: who
+ * has a slow line keeps nobody waiting.
  *
  * The seam knows no SQL. An engine of journals that has no turns hands out all
  * at once, and answers the append that comes too late with STATUS_CONFLICT: the
@@ -68,16 +70,18 @@ typedef enum status journal_take_fn(const struct journal_place *place,
                                     struct problem *why);
 
 struct journal_ops {
-    /* Waits for the turn. Hands over all records behind `at`, in order, then
-     * sets *now_us to the journal's clock, which never runs backwards for any
-     * broker. STATUS_OK: the caller has the turn until it calls
-     * append or release. Else it has none: STATUS_UNREACHABLE, or what `take`
-     * returned; STATUS_NOT_FOUND: the journal ends before `at`;
-     * STATUS_DIFFERENT: it has another record there. Log thread. NULL: this
-     * broker only follows; `append`, `outcome` and `release` are NULL, too. */
+    /* Waits for the turn. The next record is likely to end with `bulk` (empty:
+     * nobody knows), which is lent until that is appended or the turn released.
+     * Hands over all records behind `at`, in order, then sets *now_us to the
+     * journal's clock, which never runs backwards for any broker. STATUS_OK:
+     * the caller has the turn until it calls append or release. Else it has
+     * none: STATUS_UNREACHABLE, or what `take` returned; STATUS_NOT_FOUND: the
+     * journal ends before `at`; STATUS_DIFFERENT: it has another record there.
+     * Log thread. NULL: this broker only follows; `append`, `outcome` and
+     * `release` are NULL, too. */
     enum status (*turn)(struct journal *journal, const struct journal_place *at,
-                        journal_take_fn *take, void *user, int64_t *now_us,
-                        struct problem *why);
+                        struct slice bulk, journal_take_fn *take, void *user,
+                        int64_t *now_us, struct problem *why);
 
     /* True if a caller whose copy is at `at` may stamp a round at *now_us,
      * which is not before any time of the journal that this broker knows, and

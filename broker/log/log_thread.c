@@ -463,12 +463,15 @@ take_post(struct log_thread *t, struct round *r, struct post *post)
 /* Fills the round with waiting posts, in their order. It ends before a post
  * that has to wait for the next one: a record; a post that does not fit; or one
  * whose set this round has touched, if the set ends with it, and the removal is
- * not certain yet, or post->prepare reads what this round changes. */
+ * not certain yet, or post->prepare reads what this round changes. A round that
+ * is repeated with its bulk takes no more than it had. */
 static enum status
 take_posts(struct log_thread *t, struct round *r)
 {
+    struct post *last = t->last_again;
     enum status rc = STATUS_OK;
 
+    t->last_again = NULL;
     while (!rc && r->bytes < ROUND_BYTES && !list_is_empty(&t->waiting)) {
         struct post *post = list_entry(t->waiting.next, struct post, node);
         bool is_touched = post->set && !list_is_empty(&post->set->touched);
@@ -486,6 +489,8 @@ take_posts(struct log_thread *t, struct round *r)
             (r->taken > 0 && room_for_post(post) >= r->room - r->taken))
             break;
         rc = take_post(t, r, post);
+        if (post == last)
+            break;
     }
     return rc;
 }
@@ -544,6 +549,8 @@ commit_round(struct log_thread *t, bool *is_more)
         /* The round had no turn, and another broker was first, or may have
          * been: its posts wait before all others again, as they came. */
         conclude_announcement(t, STATUS_BUSY, &(struct problem){""});
+        if (t->order.bulk.deflated.size > 0)
+            t->last_again = list_entry(r.posts.prev, struct post, node);
         while (!list_is_empty(&r.posts)) {
             post = list_entry(r.posts.prev, struct post, node);
             list_remove(&post->node);

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/log/record.h"
 
 void
 order_init(struct order *o, const struct log_options *options)
@@ -12,7 +11,8 @@ order_init(struct order *o, const struct log_options *options)
     atomic_init(&o->cuts[CUT_RECORDS].is, true);
     problem_set(&o->cuts[CUT_RECORDS].why, "the journal has not answered yet");
     o->certain_us = clock_steady_us(); /* silent_us */
-    buf_init(&o->record, SIZE_MAX);
+    o->record.max = SIZE_MAX;
+    bulk_clear(&o->bulk);
 }
 
 /* The copy */
@@ -122,9 +122,12 @@ order_begin(struct order *o, bool needs_turn, journal_take_fn *follow,
             rc = problem(why, STATUS_DIFFERENT,
                          "this broker and the journal do not agree");
         else if (!o->is_presumed)
-            rc = journal->ops->turn(journal, &o->place, follow, user, &now_us,
-                                    why);
+            rc = journal->ops->turn(journal, &o->place,
+                                    buf_slice(&o->bulk.deflated), follow, user,
+                                    &now_us, why);
         o->has_turn = !rc;
+        if (rc)
+            bulk_clear(&o->bulk);
         order_cut_off(o, CUT_TURNS, rc ? why : NULL);
         /* One line when the journal stops giving turns, one when it gives them
          * again. */
@@ -176,7 +179,7 @@ order_append(struct order *o, struct engine *engine, struct commit *commit,
     if (!o->has_turn)
         return STATUS_OK;
     buf_clear(&o->record);
-    record_write(&o->record, commit, &n_shared);
+    record_write(&o->record, commit, &o->bulk, &n_shared);
     if (o->record.failed)
         return problem_memory(why);
     if (n_shared == 0)
@@ -194,6 +197,10 @@ order_append(struct order *o, struct engine *engine, struct commit *commit,
         rc = journal->ops->outcome(journal, why);
         o->append_us = clock_steady_us() - began_us;
     }
+    if (rc == STATUS_CONFLICT && o->record.size > RECORD_LARGE)
+        bulk_write(&o->bulk, commit);
+    else
+        bulk_clear(&o->bulk);
     if (!rc) {
         order_note_end(o, o->next.n);
         commit->place = &o->next;

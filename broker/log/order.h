@@ -29,6 +29,7 @@
 #include "broker/log/engine.h"
 #include "broker/log/journal.h"
 #include "broker/log/log.h"
+#include "broker/log/record.h"
 
 struct order {
     const struct log_options *options; /* lent */
@@ -55,6 +56,7 @@ struct order {
     bool is_different;         /* this copy and the journal do not agree */
     bool is_denied;            /* the journal gave no turn, and it was said */
     struct buf record;         /* of the round */
+    struct bulk bulk;          /* of a round that is repeated */
     struct journal_place next; /* to which that leads */
     size_t n_together;         /* posts of the last round with a turn */
     int64_t append_us;         /* how long the journal took to keep it */

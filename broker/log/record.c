@@ -12,7 +12,8 @@ enum {
     VERSION_DEFLATED = 2,
     VERSION_ARCHIVED = 3,
     VERSION_HARVEST = 4,
-    VERSION_CONTENT = RECORD_VERSION
+    VERSION_CONTENT = 5,
+    VERSION_PARTED = RECORD_VERSION
 };
 
 /* A smaller record is not deflated. */
@@ -27,6 +28,7 @@ enum field_type {
     FIELD_FLAG,   /* bool */
     FIELD_KIND,   /* enum generation_kind */
     FIELD_BYTES,  /* struct slice */
+    FIELD_BULK,   /* likewise, of the bulk */
     FIELD_EPOCH,  /* char[EPOCH_SIZE + 1] */
     FIELD_DIGEST, /* struct digest */
     FIELD_BATCH   /* const struct batch * */
@@ -117,7 +119,7 @@ static const struct field fields[] = {
     FIELD(ACT_CONTENT, TIME, content.due_us),
     FIELD(ACT_CONTENT, DIGEST, content.digest),
     FIELD(ACT_CONTENT, NUMBER, content.length),
-    FIELD(ACT_CONTENT, BYTES, content.bytes),
+    FIELD(ACT_CONTENT, BULK, content.bytes),
 };
 
 /* The first row of `kind`, or the next one after `field`; NULL: there is none,
@@ -139,6 +141,10 @@ struct codec {
     struct buf *to; /* NULL: it reads */
     struct slice rest;
     atomic_size_t *forms;
+    int64_t at_us;      /* of the commit */
+    struct codec *bulk; /* NULL: it is in its place */
+    struct buf stamped; /* the entries of a batch of the bulk that is read */
+    bool is_unclear;    /* its times do not follow from the head */
     bool has_no_memory;
 };
 
@@ -179,21 +185,102 @@ code_raw(struct codec *c, void *bytes, size_t size)
     return true;
 }
 
+/* The bytes are in `in`, their size is in `c`. */
 static bool
-code_bytes(struct codec *c, struct slice *bytes)
+code_bytes_in(struct codec *c, struct codec *in, struct slice *bytes)
 {
     uint64_t size = bytes->size;
 
     if (!code_number(c, &size))
         return false;
-    if (c->to) {
-        buf_add_slice(c->to, *bytes);
+    if (in->to) {
+        buf_add_slice(in->to, *bytes);
         return true;
     }
-    if (size > c->rest.size)
+    if (size > in->rest.size)
         return false;
-    *bytes = (struct slice){c->rest.data, (size_t)size};
-    slice_skip(&c->rest, (size_t)size);
+    *bytes = (struct slice){in->rest.data, (size_t)size};
+    slice_skip(&in->rest, (size_t)size);
+    return true;
+}
+
+static bool
+code_bytes(struct codec *c, struct slice *bytes)
+{
+    return code_bytes_in(c, c, bytes);
+}
+
+/* Puts the entries of a batch into the bulk. */
+static void
+write_bulk(struct codec *c, const struct batch *b)
+{
+    struct codec *bulk = c->bulk;
+    uint64_t n = b->n_entries;
+    int64_t last_us = b->before_us;
+
+    (void)code_number(c, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct slice text = batch_slice(b, b->first + i - 1, b->first + i);
+        struct fragment f;
+        size_t stamp = fragment_unstamp(text, b->entries[i].stamp, &f);
+        uint64_t size = f.size, hole = f.hole;
+        int64_t us = fragment_time(text.data, b->entries[i].stamp);
+
+        if (f.datetime_us == DATETIME_NONE &&
+            us != event_time(last_us, DATETIME_NONE, c->at_us))
+            f.datetime_us = us; /* the source's own */
+        if (us != event_time(last_us, f.datetime_us, c->at_us))
+            c->is_unclear = true;
+        last_us = us;
+        (void)code_time(bulk, &f.datetime_us);
+        (void)code_number(bulk, &size);
+        (void)code_number(bulk, &hole);
+        buf_add(bulk->to, text.data, hole);
+        buf_add_slice(bulk->to, slice_from(text, hole + stamp));
+    }
+}
+
+static bool
+is_a_time(int64_t us)
+{
+    return us >= DATETIME_FIRST && us <= DATETIME_LAST;
+}
+
+/* Stamps the next entries of the bulk, as they were for the writer. False: they
+ * are none. */
+static bool
+read_bulk(struct codec *c, uint64_t after, int64_t us, struct slice *entries)
+{
+    struct codec *bulk = c->bulk;
+    struct buf *stamped = &bulk->stamped;
+    uint64_t n, size, hole;
+    struct fragment f;
+
+    buf_clear(stamped);
+    if (!code_number(c, &n))
+        return false;
+    for (uint64_t seq = after + 1; seq <= after + n; seq++) {
+        char *to;
+
+        if (!code_time(bulk, &f.datetime_us) || !code_number(bulk, &size) ||
+            !code_number(bulk, &hole) || size > bulk->rest.size ||
+            hole > size || size > FRAGMENT_MAX - FRAGMENT_STAMP_MAX ||
+            stamped->size > BATCH_BYTES_MAX || us >= DATETIME_LAST)
+            return false;
+        us = event_time(us, f.datetime_us, c->at_us);
+        if (!is_a_time(us) ||
+            (f.datetime_us != DATETIME_NONE && !is_a_time(f.datetime_us)))
+            return false;
+        to = buf_room(stamped, size + FRAGMENT_STAMP_MAX);
+        c->has_no_memory = !to;
+        if (!to)
+            return false;
+        f.size = (uint32_t)size;
+        f.hole = (uint32_t)hole;
+        stamped->size += fragment_stamp(to, bulk->rest.data, &f, us, seq);
+        slice_skip(&bulk->rest, size);
+    }
+    *entries = buf_slice(stamped);
     return true;
 }
 
@@ -220,7 +307,12 @@ code_batch(struct codec *c, const struct batch **batch)
     if (!code_number(c, &after) || !code_time(c, &before_us) ||
         !code_raw(c, before.bytes, DIGEST_SIZE) ||
         !code_raw(c, digest.bytes, DIGEST_SIZE) || !code_number(c, &list) ||
-        !code_number(c, &list_bytes) || !code_bytes(c, &bytes))
+        !code_number(c, &list_bytes))
+        return false;
+    if (c->to && c->bulk)
+        write_bulk(c, *batch);
+    else if (!(c->bulk ? read_bulk(c, after, before_us, &bytes)
+                       : code_bytes(c, &bytes)))
         return false;
     if (c->to)
         return true;
@@ -262,6 +354,8 @@ code_field(struct codec *c, enum field_type type, void *value)
         return true;
     case FIELD_BYTES:
         return code_bytes(c, value);
+    case FIELD_BULK:
+        return code_bytes_in(c, c->bulk ? c->bulk : c, value);
     case FIELD_EPOCH: /* the NUL is there: an act that is read was all zero */
         return code_raw(c, value, EPOCH_SIZE) &&
                (c->to || epoch_is_valid((struct slice){value, EPOCH_SIZE}));
@@ -325,17 +419,12 @@ version_of(const struct act *act)
     return is_order && build->is_archived ? VERSION_ARCHIVED : VERSION_PLAIN;
 }
 
-void
-record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
+/* Writes a record, not deflated, and its bulk apart if c->bulk is there.
+ * Returns its version. */
+static uint64_t
+write_acts(struct codec *c, const struct commit *commit, size_t *n_shared)
 {
-    struct codec c = {.to = to};
-    size_t from = to->size;
-    uint64_t version = VERSION_PLAIN, n = 0, plain;
-    int64_t at_us = commit->at_us;
-    struct libdeflate_compressor *z;
-    struct buf all = {.max = SIZE_MAX};
-    size_t room, deflated = 0;
-    char *at;
+    uint64_t version = VERSION_PLAIN, n = 0;
 
     /* A program before VERSION_ARCHIVED would archive no list that is ordered
      * for the archive; those before the next ones do not know these acts. */
@@ -347,38 +436,126 @@ record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
             version = version_of(act);
     }
     *n_shared = n;
-    (void)code_number(&c, &version);
-    (void)code_time(&c, &at_us);
-    (void)code_number(&c, &n);
+    c->at_us = commit->at_us;
+    (void)code_number(c, &version);
+    (void)code_time(c, &c->at_us);
+    (void)code_number(c, &n);
     for (size_t i = 0; i < commit->n; i++) {
         struct act act = commit->acts[i];
 
         if (next_field(act.kind, NULL))
-            (void)code_act(&c, &act);
+            (void)code_act(c, &act);
     }
+    return version;
+}
+
+/* Appends `plain` deflated, in less than `room` bytes; 0: however many. Nothing
+ * is appended if that cannot be, or there is no memory. A compressor is made
+ * for each record: that costs microseconds, and a round of a cluster takes a
+ * millisecond. */
+static void
+deflate_into(struct buf *to, struct slice plain, size_t room)
+{
+    struct libdeflate_compressor *z = libdeflate_alloc_compressor(1);
+    char *at = NULL;
+
+    if (z) {
+        if (room == 0)
+            room = libdeflate_deflate_compress_bound(z, plain.size);
+        at = buf_room(to, room);
+    }
+    if (at)
+        to->size +=
+            libdeflate_deflate_compress(z, plain.data, plain.size, at, room);
+    libdeflate_free_compressor(z);
+}
+
+/* Writes a record and its bulk apart. False: it has no bulk, or cannot be read
+ * so, or there is no memory. */
+static bool
+write_parts(struct buf *head, struct buf *bulk, const struct commit *commit,
+            size_t *n_shared)
+{
+    struct codec apart = {.to = bulk};
+    struct codec c = {.to = head, .bulk = &apart};
+
+    (void)write_acts(&c, commit, n_shared);
+    return !c.is_unclear && !head->failed && !bulk->failed && bulk->size > 0;
+}
+
+void
+bulk_write(struct bulk *bulk, const struct commit *commit)
+{
+    struct buf head = {.max = SIZE_MAX};
+    size_t n_shared;
+
+    bulk_clear(bulk);
+    if (write_parts(&head, &bulk->plain, commit, &n_shared))
+        deflate_into(&bulk->deflated, buf_slice(&bulk->plain), 0);
+    buf_fini(&head);
+    if (bulk->deflated.size == 0)
+        bulk_clear(bulk);
+}
+
+void
+bulk_clear(struct bulk *bulk)
+{
+    buf_fini(&bulk->plain);
+    buf_fini(&bulk->deflated);
+    bulk->plain = bulk->deflated = (struct buf){.max = SIZE_MAX};
+}
+
+/* Appends a record that ends with `bulk`. False: its bulk is another one. */
+static bool
+write_parted(struct buf *to, const struct commit *commit,
+             const struct bulk *bulk, size_t *n_shared)
+{
+    struct codec c = {.to = to};
+    struct buf head = {.max = SIZE_MAX}, plain = {.max = SIZE_MAX};
+    bool is_written = write_parts(&head, &plain, commit, n_shared) &&
+                      slice_equal(buf_slice(&plain), buf_slice(&bulk->plain));
+    uint64_t version = VERSION_PARTED, size = plain.size;
+    struct slice bytes = buf_slice(&head);
+
+    if (is_written) {
+        (void)code_number(&c, &version);
+        (void)code_bytes(&c, &bytes);
+        (void)code_number(&c, &size);
+        buf_add_slice(to, buf_slice(&bulk->deflated));
+    }
+    buf_fini(&head);
+    buf_fini(&plain);
+    return is_written;
+}
+
+void
+record_write(struct buf *to, const struct commit *commit,
+             const struct bulk *bulk, size_t *n_shared)
+{
+    struct codec c = {.to = to};
+    size_t from = to->size, begun;
+    uint64_t version, plain;
+    struct buf all = {.max = SIZE_MAX};
+
+    if (bulk && bulk->deflated.size > 0 &&
+        write_parted(to, commit, bulk, n_shared))
+        return;
+    version = write_acts(&c, commit, n_shared);
     plain = to->size - from;
     if (to->failed || version != VERSION_PLAIN || plain < DEFLATED_MIN)
         return;
-    /* Deflates it, unless that saves less than an eighth or there is no
-     * memory. A compressor is made for each record: that costs microseconds,
-     * and a round of a cluster takes a millisecond. */
+    /* Deflates it, unless that saves less than an eighth. */
     version = VERSION_DEFLATED;
-    room = plain - plain / 8;
     c.to = &all;
     (void)code_number(&c, &version);
     (void)code_number(&c, &plain);
-    at = buf_room(&all, room);
-    z = libdeflate_alloc_compressor(1);
-    if (z && at)
-        deflated =
-            libdeflate_deflate_compress(z, to->data + from, plain, at, room);
-    if (deflated > 0) {
-        all.size += deflated;
+    begun = all.size;
+    deflate_into(&all, slice_from(buf_slice(to), from), plain - plain / 8);
+    if (all.size > begun) {
         to->size = from;
         buf_add_slice(to, buf_slice(&all));
     }
     buf_fini(&all);
-    libdeflate_free_compressor(z);
 }
 
 /* Reading */
@@ -396,8 +573,8 @@ refuse_record(struct problem *why)
     return problem(why, STATUS_MALFORMED, "it is no record of a commit");
 }
 
-/* Sets *plain to the bytes of a record that is deflated in `rest`, which it
- * keeps. */
+/* Sets *plain to the bytes of a record that is deflated in `rest`, or to a
+ * bulk, which it keeps. */
 static enum status
 inflate_record(struct record *record, struct slice rest, struct slice *plain,
                struct problem *why)
@@ -427,16 +604,17 @@ inflate_record(struct record *record, struct slice rest, struct slice *plain,
     return STATUS_OK;
 }
 
-enum status
-record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
-            struct problem *why)
+/* Sets c->rest to what stands behind the version, and c->bulk if it is apart.
+ */
+static enum status
+begin_reading(struct record *record, struct codec *c, struct codec *bulk,
+              struct problem *why)
 {
-    struct codec c = {.rest = bytes, .forms = forms};
-    uint64_t version, n;
-    enum status rc;
+    uint64_t version, most = VERSION_PLAIN;
+    struct slice head = {NULL, 0};
+    enum status rc = STATUS_OK;
 
-    *record = (struct record){.n = 0};
-    if (!leb128_take(&c.rest, &version) || version == 0)
+    if (!leb128_take(&c->rest, &version) || version == 0)
         return refuse_record(why);
     if (version > RECORD_VERSION)
         return problem(why, STATUS_UNSUPPORTED,
@@ -445,15 +623,31 @@ record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
                        "this program reads versions up to %d",
                        version, RECORD_VERSION);
     if (version == VERSION_DEFLATED) {
-        rc = inflate_record(record, c.rest, &c.rest, why);
-        if (rc)
-            return rc;
-        if (!leb128_take(&c.rest, &version) || version != VERSION_PLAIN)
+        rc = inflate_record(record, c->rest, &c->rest, why);
+    } else if (version == VERSION_PARTED) {
+        if (!code_bytes(c, &head))
             return refuse_record(why);
+        rc = inflate_record(record, c->rest, &bulk->rest, why);
+        c->rest = head;
+        c->bulk = bulk;
+        most = VERSION_CONTENT;
+    } else {
+        return STATUS_OK;
     }
-    record->size = c.rest.size;
-    if (!code_time(&c, &record->at_us) || !code_number(&c, &n))
+    if (!rc && (!leb128_take(&c->rest, &version) || version == 0 ||
+                version == VERSION_DEFLATED || version > most))
+        rc = refuse_record(why);
+    return rc;
+}
+
+static enum status
+read_acts(struct record *record, struct codec *c, struct problem *why)
+{
+    uint64_t n;
+
+    if (!code_time(c, &record->at_us) || !code_number(c, &n))
         return refuse_record(why);
+    c->at_us = record->at_us;
     for (; n > 0; n--) {
         struct act *act;
 
@@ -461,9 +655,9 @@ record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
             return problem_memory(why);
         act = &record->acts[record->n];
         *act = (struct act){.kind = ACT_KINDS};
-        if (!code_act(&c, act)) {
+        if (!code_act(c, act)) {
             drop_batch(act);
-            return c.has_no_memory
+            return c->has_no_memory
                        ? problem_memory(why)
                        : problem(why, STATUS_MALFORMED,
                                  "act %zu of the record cannot be read",
@@ -471,9 +665,27 @@ record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
         }
         record->n++;
     }
-    return c.rest.size == 0 ? STATUS_OK
-                            : problem(why, STATUS_MALFORMED,
-                                      "the record goes on behind its last act");
+    return c->rest.size == 0 && (!c->bulk || c->bulk->rest.size == 0)
+               ? STATUS_OK
+               : problem(why, STATUS_MALFORMED,
+                         "the record goes on behind its last act");
+}
+
+enum status
+record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
+            struct problem *why)
+{
+    struct codec bulk = {.stamped = {.max = SIZE_MAX}};
+    struct codec c = {.rest = bytes, .forms = forms};
+    enum status rc;
+
+    *record = (struct record){.n = 0};
+    rc = begin_reading(record, &c, &bulk, why);
+    record->size = c.rest.size + bulk.rest.size;
+    if (!rc)
+        rc = read_acts(record, &c, why);
+    buf_fini(&bulk.stamped);
+    return rc;
 }
 
 void

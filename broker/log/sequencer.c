@@ -81,26 +81,13 @@ end_list(struct sequencer *s, struct log_set *set)
     return add_act(s, set, &act);
 }
 
-/*
- * The event time of an entry: the source's own where it is later than every
- * published time and not after now, else the acceptance time; strictly
- * increasing in any case, also when the clock was set back (R-135, R-150).
- */
-static int64_t
-event_time(const struct head *head, int64_t source_us, int64_t now_us)
-{
-    if (source_us > head->last_us && source_us <= now_us)
-        return source_us;
-    return now_us > head->last_us ? now_us : head->last_us + 1;
-}
-
 static enum status
 place_entry(struct sequencer *s, struct log_set *set, const char *bytes,
             const struct fragment *f, size_t expected)
 {
     int64_t now_us = s->acts.at_us;
     size_t size = f->size + FRAGMENT_STAMP_MAX, before;
-    int64_t us = event_time(&set->draft, f->datetime_us, now_us);
+    int64_t us = event_time(set->draft.last_us, f->datetime_us, now_us);
 
     if (head_must_end_list(&set->draft, limits_of(s, set), size) &&
         end_list(s, set))

@@ -272,6 +272,23 @@ take_quoted(struct slice *rest, struct slice *value)
     return true;
 }
 
+size_t
+fragment_unstamp(struct slice stamped, uint32_t stamp, struct fragment *f)
+{
+    struct slice rest = slice_from(stamped, stamp), value;
+    size_t size;
+
+    *f = (struct fragment){.hole = stamp, .datetime_us = DATETIME_NONE};
+    slice_skip(&rest, SIZE(STAMP_TIME) + DATETIME_SIZE + SIZE(STAMP_SEQ));
+    (void)take_quoted(&rest, &value);
+    if (slice_skip_start(&rest, STAMP_SOURCE) && take_quoted(&rest, &value) &&
+        datetime_read(value, &f->datetime_us))
+        f->datetime_us = DATETIME_NONE;
+    size = (size_t)(rest.data - stamped.data) - stamp;
+    f->size = (uint32_t)(stamped.size - size);
+    return size;
+}
+
 enum status
 fragment_view(struct slice text, struct fragment_view *view)
 {

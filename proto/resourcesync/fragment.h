@@ -60,6 +60,12 @@ bool fragment_add_traceparent(struct buf *out, struct slice traceparent);
 size_t fragment_stamp(char *to, const char *bytes, const struct fragment *f,
                       int64_t us, uint64_t seq);
 
+/* The other way: describes in `*f` what was stamped, and returns the size of
+ * the stamp, which begins at `stamp`. f->datetime_us is DATETIME_NONE as well
+ * where the event time was the source's own. */
+size_t fragment_unstamp(struct slice stamped, uint32_t stamp,
+                        struct fragment *f);
+
 struct entry;
 
 /* Reads a stamped fragment into `entry`. The XML reader for messages

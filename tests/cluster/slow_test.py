@@ -11,7 +11,7 @@ import pytest
 
 from tidings_test.harms import forget_standbys, narrow, set_names, stop_standbys
 from tidings_test.http import JSON
-from tidings_test.proxy import DOWN
+from tidings_test.proxy import DOWN, UP
 from tidings_test.sets import Set, change
 from tidings_test.soak import choices, soak
 from tidings_test.storm import Storm
@@ -90,6 +90,31 @@ def test_a_line_that_drips_is_given_up(start_cluster, size):
         news = Set(member, "news")
         wait_for("a post", lambda: news.send([change("http://example.com/")]).status == 200)
         one.narrow(None)
+    cluster.wait_same()
+
+
+# Issue 48, 2: what a large record has of the first attempt, which others overtake, goes
+# to the journal again before the turn.
+def test_a_large_post_keeps_nobody_waiting(start_cluster, background):
+    cluster = start_cluster()
+    one, two, _ = cluster.members
+    cluster.wait_same()
+    one.narrow(RATE)
+    passed = sum(way.passed[UP] for way in one.ways.values())
+    seen = []
+    posting = background(post_large, one, LARGE)
+    while posting.is_running:
+        Set(two, "news").post(1)
+        seen.append(sum(way.passed[UP] for way in one.ways.values()) - passed)
+    posting.join()
+    (largest,) = cluster.query(
+        "SELECT encode(substr(record, 1, 1), 'hex'), length(record) FROM tidings_records"
+        " ORDER BY length(record) DESC LIMIT 1"
+    )
+    version, size = largest.split("|")
+    assert version == "06", "nobody overtook it"
+    assert any(1.2 * int(size) < n < 1.8 * int(size) for n in seen), seen
+    one.narrow(None)
     cluster.wait_same()
 
 

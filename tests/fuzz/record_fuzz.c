@@ -9,7 +9,7 @@ write_again(struct buf *to, const struct record *record)
     size_t n;
 
     buf_init(to, SIZE_MAX);
-    record_write(to, &commit, &n);
+    record_write(to, &commit, NULL, &n);
     FUZZ_ASSERT(n == record->n);
 }
 

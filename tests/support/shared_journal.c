@@ -30,7 +30,7 @@ hand_over(struct shared_journal *all, const struct journal_place *at,
 
 static enum status
 seat_turn(struct journal *journal, const struct journal_place *at,
-          journal_take_fn *take, void *user, int64_t *now_us,
+          struct slice bulk, journal_take_fn *take, void *user, int64_t *now_us,
           struct problem *why)
 {
     struct seat *s = seat_of(journal);
@@ -39,6 +39,7 @@ seat_turn(struct journal *journal, const struct journal_place *at,
     enum status rc;
 
     s->before_turn = NULL;
+    s->n_bulk += bulk.size;
     if (before)
         before(s->user);
     pthread_mutex_lock(&all->mutex);

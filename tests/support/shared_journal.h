@@ -58,6 +58,7 @@ struct seat {
     unsigned n_looks; /* that the log has asked for; guarded by `all` */
 
     /* Called once by the next wait for a turn. */
+    size_t n_bulk; /* bytes, of all turns */
     void (*before_turn)(void *user);
 
     /* With SEAT_KEPT, called once before the next append, without the turn:

@@ -429,6 +429,46 @@ submit_late(void *user)
     submit(late->w, late->changes);
 }
 
+/* Deflated, they are large. */
+#define LARGE_POST 40000
+
+static void
+submit_one(void *user)
+{
+    struct late *late = user;
+
+    submit(late->w, late->changes);
+}
+
+/* Most of a large record that another broker overtakes is at the journal before
+ * the turn: of the same posts; later ones wait. */
+TEST(sends_a_large_record_before_the_turn)
+{
+    struct pair *p = *state;
+    struct seat *seat = &p->seats[0];
+    struct world *w = p->w[0];
+    struct late late = {.w = w, .changes = changes(w, &w->a, 1)};
+    struct posted *large = make_post(w, POST_CHANGES, &w->a);
+
+    for (unsigned i = 0; i < LARGE_POST; i++)
+        posts_add(large, i * 2654435761u, 0);
+    keep(w, &w->a, 1, 1);
+    keep(p->w[1], &p->w[1]->a, 2, 2);
+    seat->is_presumed = true;
+    seat->before_turn = submit_one;
+    seat->user = &late;
+    submit(w, large);
+    assert_kept(large, 4);
+    assert_kept(late.changes, LARGE_POST + 4);
+    assert_int_equal(p->all.n_conflicts, 1);
+    assert_int_equal(p->all.n, 4);
+    assert_true(seat->n_bulk > RECORD_LARGE);
+    assert_int_equal(p->all.records[2].bytes.data[0], RECORD_VERSION);
+    keep(w, &w->a, 1, LARGE_POST + 5);
+    catch_up(p, 1);
+    assert_equal_copies(p);
+}
+
 /* A turn may be long in coming. A record that came with it ends no round. */
 TEST(takes_posts_that_came_while_it_waited_for_its_turn)
 {

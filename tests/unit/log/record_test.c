@@ -151,7 +151,7 @@ write_and_read(struct world *w)
 {
     record_fini(&w->record);
     buf_clear(&w->bytes);
-    record_write(&w->bytes, &w->commit, &w->n_shared);
+    record_write(&w->bytes, &w->commit, NULL, &w->n_shared);
     assert_false(w->bytes.failed);
     return record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why);
 }
@@ -196,7 +196,7 @@ TEST(is_written_again_as_the_same_bytes)
     assert_int_equal(write_and_read(w), STATUS_OK);
     commit = (struct commit){w->record.at_us, w->record.acts, w->record.n};
     buf_init(&again, SIZE_MAX);
-    record_write(&again, &commit, &n);
+    record_write(&again, &commit, NULL, &n);
     assert_true(slice_equal(buf_slice(&again), buf_slice(&w->bytes)));
     buf_fini(&again);
 }
@@ -274,26 +274,10 @@ TEST(makes_the_same_batch)
     assert_true(digest_is_equal(&d, &b->digest));
 }
 
-/* A broker of an older version must not guess. */
-TEST(refuses_a_newer_version)
-{
-    struct world *w = *state;
-
-    assert_int_equal(write_and_read(w), STATUS_OK);
-    record_fini(&w->record);
-    w->bytes.data[0] = RECORD_VERSION + 1;
-    assert_int_equal(
-        record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why),
-        STATUS_UNSUPPORTED);
-    assert_non_null(strstr(w->why.text, "a newer tidingsd wrote it"));
-}
-
 /* A record that ends too early or too late is none. */
-TEST(refuses_every_part_of_a_record)
+static void
+assert_every_part_is_refused(struct world *w)
 {
-    struct world *w = *state;
-
-    assert_int_equal(write_and_read(w), STATUS_OK);
     for (size_t size = 0; size < w->bytes.size; size++) {
         char *part = malloc(size + 1);
 
@@ -310,6 +294,137 @@ TEST(refuses_every_part_of_a_record)
     assert_int_equal(
         record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why),
         STATUS_MALFORMED);
+    record_fini(&w->record);
+    w->bytes.size--;
+}
+
+TEST(refuses_every_part_of_a_record)
+{
+    struct world *w = *state;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    assert_every_part_is_refused(w);
+}
+
+/* In parts */
+
+/* The entries of a post behind others, as a round stamps them. */
+static struct batch *
+stamped(const struct posted *p, uint64_t after, int64_t us, int64_t now_us)
+{
+    struct digest before = digest_of("before");
+    struct batch *b = batch_new(after, us, &before, NULL);
+    const char *bytes = p->post.bytes.data;
+
+    assert_int_equal(batch_reserve(b, 10000, 10), STATUS_OK);
+    for (size_t i = 0; i < p->post.n_fragments; i++) {
+        const struct fragment *f = &p->post.fragments[i];
+
+        us = event_time(us, f->datetime_us, now_us);
+        batch_add(b, bytes, f, us);
+        bytes += f->size;
+    }
+    return b;
+}
+
+static bool
+is_same_batch(const struct batch *a, const struct batch *b)
+{
+    return a->first == b->first && a->last == b->last &&
+           a->before_us == b->before_us && a->last_us == b->last_us &&
+           digest_is_equal(&a->digest, &b->digest) &&
+           slice_equal((struct slice){a->bytes, a->size},
+                       (struct slice){b->bytes, b->size});
+}
+
+/* The bulk of a round is that of the next one, which has other numbers and
+ * times, unless it has other posts. */
+TEST(has_a_bulk_that_does_not_depend_on_the_turn)
+{
+    static const struct {
+        const char *what;
+        int64_t source_us;   /* of the second entry; 0: it has none */
+        int64_t us, next_us; /* the last one before, in both rounds */
+        int64_t next_now_us;
+        unsigned from, n; /* the posts of the next round; the first: 1, 3 */
+        bool is_parted;
+    } rows[] = {
+        {"later", 0, AT_US - 9, AT_US, AT_US + 9, 1, 3, true},
+        {"a clock that was set back", 0, AT_US - 9, AT_US + 9, AT_US, 1, 3,
+         true},
+        {"a source's time, not overtaken", AT_US - 3, AT_US - 9, AT_US - 8,
+         AT_US + 9, 1, 3, true},
+        {"a source's time, overtaken", AT_US + 1, AT_US - 9, AT_US + 5,
+         AT_US + 9, 1, 3, true},
+        {"a source's time of long ago", 77, AT_US - 9, AT_US, AT_US + 9, 1, 3,
+         true},
+        {"more behind them", 0, AT_US - 9, AT_US, AT_US + 9, 1, 5, false},
+        /* As if it had none. */
+        {"a source's time, the round's, overtaken", AT_US + 2, AT_US - 9,
+         AT_US + 5, AT_US + 9, 1, 3, false},
+        {"another one first", 0, AT_US - 9, AT_US, AT_US + 9, 2, 3, false},
+        {"one is gone", 0, AT_US - 9, AT_US, AT_US + 9, 1, 2, false},
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        struct bulk bulk = {.plain = {.max = SIZE_MAX}};
+        struct posted first, next;
+        struct batch *b[2];
+        struct slice record, end;
+
+        posts_begin(&first, POST_CHANGES, NULL);
+        posts_begin(&next, POST_CHANGES, NULL);
+        posts_add_many(&first, 1, 3);
+        posts_add_many(&next, rows[i].from, rows[i].n);
+        if (rows[i].source_us)
+            first.post.fragments[0].datetime_us =
+                next.post.fragments[0].datetime_us = rows[i].source_us;
+        b[0] = stamped(&first, 6, rows[i].us, AT_US + 2);
+        b[1] = stamped(&next, 300, rows[i].next_us, rows[i].next_now_us);
+        w->commit.at_us = AT_US + 2;
+        w->acts[ACT_BATCH].entries.batch = b[0];
+        bulk_write(&bulk, &w->commit);
+        assert_true(bulk.deflated.size > 0);
+        w->commit.at_us = rows[i].next_now_us;
+        w->acts[ACT_BATCH].entries.batch = b[1];
+        buf_clear(&w->bytes);
+        record_write(&w->bytes, &w->commit, &bulk, &w->n_shared);
+        record = buf_slice(&w->bytes);
+        end = slice_from(record, record.size - bulk.deflated.size);
+        if ((record.data[0] == RECORD_VERSION) != rows[i].is_parted ||
+            slice_equal(end, buf_slice(&bulk.deflated)) != rows[i].is_parted)
+            fail_msg("%s: version %d", rows[i].what, record.data[0]);
+        if (rows[i].is_parted)
+            assert_every_part_is_refused(w);
+        assert_int_equal(record_read(&w->record, record, &w->forms, &w->why),
+                         STATUS_OK);
+        assert_int_equal(w->record.n, ACT_FILED);
+        if (!is_same_batch(read_kind(w, ACT_BATCH)->entries.batch, b[1]))
+            fail_msg("%s: another batch", rows[i].what);
+        assert_true(slice_equal(read_kind(w, ACT_CONTENT)->content.bytes,
+                                SLICE("a\0b")));
+        record_fini(&w->record);
+        bulk_clear(&bulk);
+        batch_unref(b[0]);
+        batch_unref(b[1]);
+        posts_end(&first);
+        posts_end(&next);
+    }
+}
+
+/* A broker of an older version must not guess. */
+TEST(refuses_a_newer_version)
+{
+    struct world *w = *state;
+
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    record_fini(&w->record);
+    w->bytes.data[0] = RECORD_VERSION + 1;
+    assert_int_equal(
+        record_read(&w->record, buf_slice(&w->bytes), &w->forms, &w->why),
+        STATUS_UNSUPPORTED);
+    assert_non_null(strstr(w->why.text, "a newer tidingsd wrote it"));
 }
 
 #define LARGE 20000
@@ -380,7 +495,7 @@ TEST(has_a_version_of_its_own_for_what_older_brokers_do_not_know)
     assert_int_equal(w->bytes.data[0], 4);
     w->commit.n = ACT_KINDS;
     assert_int_equal(write_and_read(w), STATUS_OK);
-    assert_int_equal(w->bytes.data[0], RECORD_VERSION);
+    assert_int_equal(w->bytes.data[0], 5);
 }
 
 /* Each row is a version, a size and a stored block (RFC 1951 section 3.2.4), as
