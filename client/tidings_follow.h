@@ -213,6 +213,12 @@ struct td_follow_options {
     void (*on_held)(uint64_t n, uint64_t n_of, void *user);
     /* Called at the end of a reading that mended rows or left some out. */
     void (*on_report)(const struct td_report *report, void *user);
+    /* W3C Datetime, not in the future: hands over the state of that time, and
+     * ends: the newest list or dump of all resources before it (TD_BASELINE),
+     * of the archives or the present one, then the changes up to it. on_doubt
+     * says what of these is not known. `after` and `since` must be NULL.
+     * NULL: the present. */
+    const char *as_of;
     /* td_follower_open alone: called once, last of all, when the follower ends
      * by itself: the status and the problem, as from td_follow. */
     void (*on_end)(enum td_status rc, const char *why, void *user);

@@ -85,6 +85,8 @@ struct td_sync_options {
     unsigned compare_ms;       /* as there; 0: a day */
     void (*on_event)(const struct td_sync_event *event, void *user);
     void *user;
+    const char *as_of; /* as in td_follow_options: not the present source, but
+                          its state at that time. NULL: the present */
 };
 
 /*
@@ -106,6 +108,14 @@ struct td_sync_options {
  * A file at a resource's path that the mirror did not write counts as the
  * resource if it has the digests in the source's entry; else the mirror moves
  * it unchanged to DIR/.tidings/found/N/. It follows no symbolic link below DIR.
+ *
+ * With `as_of` the directory becomes what the source was at that time, and
+ * td_sync ends: the newest list or dump of that time, then the changes up to
+ * it. The bytes come from dumps, from links `memento`, and from a resource's
+ * own addresses where its digest at that time proves them. Those that can no
+ * longer be had are given up (TD_SYNC_LEFT). Such a directory stays what it is:
+ * td_sync without the same `as_of` refuses it (TD_INVALID), and td_audit
+ * compares it with the source at that time.
  *
  * Called for several URLs one after the other, a directory is the mirror of all
  * of them: a resource stays as long as one set has it. If one of several sets

@@ -87,6 +87,15 @@ baseline_place_head(struct baseline_place *place,
 /* Readings of a list that changes while it is read. */
 #define READINGS_MOST 3
 
+/* The list or dump of a past time. */
+struct past_base {
+    bool is_wanted; /* it is not chosen yet */
+    char *url;      /* NULL: none */
+    bool is_dump;
+    int64_t at_us;
+    int64_t earliest_us; /* of all that were found; or DATETIME_NONE */
+};
+
 struct baseline {
     struct retired retired; /* the first */
     struct td_client *client;
@@ -97,9 +106,10 @@ struct baseline {
 
     struct scratch scratch; /* none: no dumps */
     bool is_dump;           /* the dump is being read, not the list */
-    bool has_reported;      /* an entry was read */
-    uint64_t n_reported;    /* resources, including repeats */
-    bool is_done;           /* ended without failure */
+    struct past_base base;
+    bool has_reported;   /* an entry was read */
+    uint64_t n_reported; /* resources, including repeats */
+    bool is_done;        /* ended without failure */
     struct timer turn;
     struct parts parts;
     struct part now;             /* the current part; `parts` owns its URL */
@@ -133,6 +143,7 @@ baseline_free(struct baseline *b)
     dump_reader_free(b->dump);
     timer_stop(&b->turn);
     baseline_parts_fini(&b->parts);
+    free(b->base.url);
     digest_check_free(b->rows);
     scratch_close(&b->scratch, b->is_done);
     handle_loop_retire(b->client->loop, &b->retired, NULL);
@@ -246,7 +257,7 @@ on_link(const struct pagelink *link, void *user)
     struct slice href = link->href;
     size_t n_known, ahead = b->parts.next + 1;
 
-    if (!slice_has_word(link->rel, "next"))
+    if (!slice_has_word(link->rel, b->base.is_wanted ? "archives" : "next"))
         return;
     digest_row(b, href);
     if (b->is_checking)
@@ -286,7 +297,7 @@ add_child(struct baseline *b, const struct document_entry *entry,
 
     like.depth++;
     like.is_package = is_package;
-    like.is_alone = head->kind == DOCUMENT_ROBOTS;
+    like.is_alone = head->kind == DOCUMENT_ROBOTS || b->base.is_wanted;
     like.length = entry->change.length;
     like.has_time |=
         head->at_us != DATETIME_NONE || entry->at_us != DATETIME_NONE;
@@ -299,6 +310,64 @@ add_child(struct baseline *b, const struct document_entry *entry,
     else
         add_part(b, &like, entry->change.loc,
                  is_package ? entry->change.hash : (struct slice){NULL, 0});
+}
+
+/* Takes a list or dump of the past, if it is the best one so far. */
+static void
+consider_base(struct baseline *b, enum capability capability, struct slice url,
+              int64_t at_us, int64_t completed_us)
+{
+    struct past_base *base = &b->base;
+    bool is_dump = capability == CAP_RESOURCEDUMP ||
+                   capability == CAP_RESOURCEDUMP_ARCHIVE;
+    int64_t whole_us = completed_us > at_us ? completed_us : at_us;
+
+    if (at_us == DATETIME_NONE || (is_dump && b->scratch.fd < 0))
+        return;
+    base->earliest_us = datetime_earlier(base->earliest_us, whole_us);
+    if (whole_us > b->plan.as_of_us || at_us < base->at_us ||
+        (at_us == base->at_us && (base->is_dump || !is_dump)))
+        return; /* of the same time, a dump is better than a list */
+    free(base->url);
+    base->url = slice_dup(url);
+    base->at_us = at_us;
+    base->is_dump = is_dump;
+    if (!base->url)
+        fail_without_memory(b);
+}
+
+/* Takes the root of a document, if that is a list or dump. */
+static void
+consider_root(struct baseline *b, const struct document_head *head)
+{
+    if (head->has_capability && (head->capability == CAP_RESOURCELIST ||
+                                 head->capability == CAP_RESOURCEDUMP))
+        consider_base(b, head->capability, slice_of(b->now.url), head->at_us,
+                      head->completed_us);
+}
+
+static void end_part(struct baseline *b);
+
+/* An entry of an archive; of a list its root is enough. */
+static void
+search_entry(struct baseline *b, const struct document_entry *entry,
+             const struct document_head *head)
+{
+    bool is_archive =
+        head->has_capability && (head->capability == CAP_RESOURCELIST_ARCHIVE ||
+                                 head->capability == CAP_RESOURCEDUMP_ARCHIVE);
+
+    if (is_archive && (head->is_index || entry->at_us == DATETIME_NONE)) {
+        add_child(b, entry, head, false);
+    } else if (is_archive) {
+        consider_base(b, head->capability, entry->change.loc, entry->at_us,
+                      entry->completed_us);
+    } else {
+        consider_root(b, head);
+        document_stream_free(b->reading);
+        b->reading = NULL;
+        end_part(b);
+    }
 }
 
 /* Hands a resource over. The baseline may be over afterwards. */
@@ -339,6 +408,10 @@ on_read_entry(const struct document_entry *entry,
     digest_row(b, (struct slice){(const char *)numbers, sizeof(numbers)});
     if (b->is_checking)
         return;
+    if (b->base.is_wanted) {
+        search_entry(b, entry, head);
+        return;
+    }
     switch (what_of(b, head)) {
     case NOTHING:
         fail_document(b, "it is neither a Resource List nor a Resource Dump");
@@ -396,6 +469,9 @@ waits_for_retry(struct baseline *b, const struct problem *why)
 static void
 note_report(struct baseline *b, const struct document_head *head)
 {
+    if (b->plan.has_as_of && head->at_us > b->plan.as_of_us)
+        fail_baseline(b, STATUS_UNREACHABLE,
+                      "a later list has replaced the one of that time");
     if (b->plan.report)
         list_report_add(b->plan.report, &head->report);
 }
@@ -458,6 +534,11 @@ on_read(const struct problem *why, const struct document_stream_end *end,
     }
     if (b->is_checking) {
         judge_check(b, end);
+        return;
+    }
+    if (b->base.is_wanted) {
+        consider_root(b, head);
+        end_part(b);
         return;
     }
     if (!end->is_same && what_of(b, head) == NOTHING) {
@@ -532,10 +613,12 @@ static const struct dump_reader_calls dump_calls = {on_manifest, on_member,
 static void
 begin_reading(struct baseline *b, const char *url, bool is_anew)
 {
-    struct part first = {.length = LENGTH_NONE};
+    struct part first = {.length = LENGTH_NONE, .has_time = b->plan.has_as_of};
 
     if (is_anew)
         baseline_place_init(&b->place);
+    if (b->plan.has_as_of) /* its archive may say so alone */
+        b->place.time_us = b->base.at_us;
     if (is_anew && b->plan.listing &&
         !has_listed(b, survey_begin(b->plan.listing)))
         return;
@@ -558,7 +641,7 @@ falls_back(struct baseline *b)
     const char *url = b->plan.offered->resource_list;
     char text[1100];
 
-    if (!b->is_dump || !url || b->why.rc == STATUS_IO ||
+    if (!b->is_dump || !url || b->base.url || b->why.rc == STATUS_IO ||
         b->why.rc == STATUS_MEMORY)
         return false;
     snprintf(text, sizeof(text), "the Resource Dump is of no use: %s",
@@ -571,6 +654,48 @@ falls_back(struct baseline *b)
      * may be older than the list. */
     begin_reading(b, url, !b->has_reported);
     return true;
+}
+
+/* A past time */
+
+/* Looks for the list of that time: among all that the source may have. */
+static void
+begin_search(struct baseline *b)
+{
+    const struct offered *o = b->plan.offered;
+    const char *const places[] = {o->resource_list_archive,
+                                  o->resource_dump_archive, o->resource_list,
+                                  o->resource_dump};
+    const struct part like = {.length = LENGTH_NONE, .is_alone = true};
+
+    b->base = (struct past_base){.is_wanted = true,
+                                 .at_us = DATETIME_NONE,
+                                 .earliest_us = DATETIME_NONE};
+    for (size_t i = 0; i < N_ELEMENTS(places); i++)
+        if (places[i])
+            add_part(b, &like, slice_of(places[i]), SLICE(""));
+}
+
+/* Begins with the list that was found. */
+static void
+end_search(struct baseline *b)
+{
+    struct past_base *base = &b->base;
+    bool is_future = b->plan.as_of_us > clock_now_us();
+    struct problem why = {.text = ""};
+
+    base->is_wanted = false;
+    if (is_future || !base->url) {
+        source_position_has_none(&why, is_future ? STATUS_INVALID : STATUS_GONE,
+                                 b->plan.as_of_us, base->earliest_us);
+        fail_because(b, b->lost.rc && base->earliest_us == DATETIME_NONE
+                            ? &b->lost
+                            : &why);
+        return;
+    }
+    b->is_dump = base->is_dump;
+    begin_reading(b, base->url, true);
+    timer_start(&b->turn, 0);
 }
 
 /* The second look */
@@ -619,8 +744,9 @@ judge_check(struct baseline *b, const struct document_stream_end *end)
     if (b->plan.report)
         *b->plan.report = (struct list_report){.n = {0}};
     begin_reading(b,
-                  b->is_dump ? b->plan.offered->resource_dump
-                             : b->plan.offered->resource_list,
+                  b->base.url  ? b->base.url
+                  : b->is_dump ? b->plan.offered->resource_dump
+                               : b->plan.offered->resource_list,
                   true);
     timer_start(&b->turn, 0);
 }
@@ -697,6 +823,9 @@ on_turn(void *user)
     if (part) {
         b->now = *part;
         start_next(b);
+    } else if (b->base.is_wanted) {
+        end_search(b);
+        return;
     } else if (b->lost.rc && !b->has_list) {
         fail_because(b, &b->lost);
         return;
@@ -747,10 +876,15 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
         return NULL;
     }
     /* Begins with the dump, or with the list. */
-    b->is_dump = plan->scratch && plan->offered->resource_dump;
+    b->is_dump =
+        plan->scratch && plan->offered->resource_dump && !plan->has_as_of;
     first = b->is_dump ? plan->offered->resource_dump
                        : plan->offered->resource_list;
-    if (!first)
+    if (plan->has_as_of) {
+        if (!plan->scratch ||
+            !scratch_open(&b->scratch, plan->scratch, &b->why))
+            begin_search(b);
+    } else if (!first)
         fail_baseline(
             b, STATUS_GONE,
             "the source offers neither a Resource List nor a Resource Dump");

@@ -22,6 +22,14 @@
  * (Date) at the request, is older; else that one. For an index: the oldest of
  * its own and its parts'.
  *
+ * Of a past time (R-435) it begins with the newest list or dump that was
+ * complete then (`completed`), and states its time: of the archives, or a
+ * present one.
+ *
+ *     archives, their indexes --> entries with `at` ----------+--> the newest
+ *                             --> lists without: their roots -+    not after
+ *     the present list and dump -----------> their roots -----+    that time
+ *
  * The newest lastmod is proven, but may be much older than the list if nothing
  * changes for long: too old for a source that keeps few changes. Then the
  * servers' time of the list is the best guess.
@@ -45,7 +53,8 @@ typedef bool baseline_entry_fn(const struct document_entry *entry,
                                const char *file, void *user);
 
 /* STATUS_OK: all resources were handed over; `guess`: a later place than
- * `place`, or NULL. STATUS_GONE: the source offers neither list nor dump;
+ * `place`, or NULL. STATUS_GONE: the source offers neither list nor dump
+ * (of that time); STATUS_INVALID: that time is in the future;
  * STATUS_REFUSED, STATUS_UNREACHABLE, STATUS_MALFORMED, STATUS_IO (scratch),
  * STATUS_MEMORY: the resources handed over are void. */
 typedef void baseline_end_fn(const struct problem *why,
@@ -54,10 +63,12 @@ typedef void baseline_end_fn(const struct problem *why,
 
 struct baseline_plan {
     const struct offered *offered; /* must stay until the end */
-    const char *scratch;           /* directory; NULL: no dumps */
-    unsigned patience_s;           /* a server that asks for a longer pause is
-                                      STATUS_UNREACHABLE at once; 0: the baseline
-                                      waits, for an hour at most */
+    bool has_as_of;                /* of a past time: */
+    int64_t as_of_us;
+    const char *scratch; /* directory; NULL: no dumps */
+    unsigned patience_s; /* a server that asks for a longer pause is
+                            STATUS_UNREACHABLE at once; 0: the baseline
+                            waits, for an hour at most */
     /* Receives the resources as a new reading, which the owner of the listing
      * completes at the end (survey_take, survey_compare). NULL: none. Must
      * stay until the end. */

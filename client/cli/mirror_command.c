@@ -201,6 +201,8 @@ on_event(const struct td_sync_event *event, void *user)
 static const struct option sync_options[] = {
     {"until-caught-up", NULL, SWITCH(sync.until_caught_up), NULL,
      "end when the mirror equals the source"},
+    {"as-of", "DATETIME", LENT(sync.as_of), NULL,
+     "the state at that time, and end: 2026-11-20T21:00:00Z"},
     MAX_DELETE_ROW(sync.max_delete_percent),
     ACCEPT_DELETIONS_ROW(sync.accept_deletions),
     SKIP_BAD_ROW(skips_bad),
@@ -242,7 +244,7 @@ run_sync(const struct arguments *arguments)
                      m->position);
     if (m->error)
         return cannot_write(m->error);
-    if (rc == TD_STOPPED && m->sync.until_caught_up)
+    if (rc == TD_STOPPED && (m->sync.until_caught_up || m->sync.as_of))
         return failed(
             "stopped before the end; the next run continues from here");
     if (rc == TD_OK && m->has_left_out && !m->skips_bad)
@@ -279,13 +281,20 @@ const struct command sync_command = {
         "its end deletes nothing.\n\n"
         "Rows of a list that cannot be used are told, and end it with 1; with "
         "0 if --skip-bad is given.\n\n"
+        "--as-of makes DIR what the source was at that time: from the archives "
+        "of its lists and dumps and the changes since, with bytes that are "
+        "proven to be of then. A line names each resource that can no longer "
+        "be had, and 1 is the end. DIR stays so: a later sync with another "
+        "time, or none, refuses it.\n\n"
         "1 also tells that the mirror is not known to be complete, or that "
         "resources could not be had: the next run tries them again; and, with "
         "--until-caught-up, that nothing came for a minute, or that a server "
         "wants to be left alone for longer.\n",
     .examples = "tidings sync http://localhost:8787/sets/news mirror\n"
                 "tidings sync https://example.org/sitemap.xml mirror "
-                "--until-caught-up\n",
+                "--until-caught-up\n"
+                "tidings sync https://example.org/ past "
+                "--as-of 2026-11-20T21:00:00Z\n",
     .options = OPTION_ROWS(sync_options),
     .run = run_sync,
 };

@@ -33,6 +33,19 @@ read_url(struct follow_options *parsed, const char *url, struct problem *why)
                    text.data);
 }
 
+/* Reads a time, if there is one. */
+static enum status
+read_time(const char *text, int64_t *us, struct problem *why)
+{
+    if (!text || (strlen(text) <= (SINCE_MAX - strlen("since=")) / 3 - 1 &&
+                  !datetime_read_any(slice_of(text), us)))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID,
+                   "not a W3C Datetime, such as "
+                   "2026-11-20T21:00:00Z: \"%.80s\"",
+                   text);
+}
+
 /* Reads where following begins: after a position, or at the first moment after
  * a time. */
 static enum status
@@ -44,6 +57,10 @@ read_place(struct follow_options *parsed, const struct td_follow_options *how,
     int64_t us;
 
     parsed->has_place = how->after || since;
+    parsed->has_as_of = how->as_of != NULL;
+    if (read_time(how->as_of, &parsed->as_of_us, why) ||
+        read_time(since, &us, why))
+        return why->rc;
     if (how->after &&
         source_position_read(slice_of(how->after), &parsed->place))
         return problem(why, STATUS_INVALID,
@@ -54,12 +71,6 @@ read_place(struct follow_options *parsed, const struct td_follow_options *how,
         return problem(why, STATUS_INVALID,
                        "a position and a datetime are given: begin with "
                        "either");
-    if (strlen(since) > (SINCE_MAX - n) / 3 - 1 ||
-        datetime_read_any(slice_of(since), &us))
-        return problem(why, STATUS_INVALID,
-                       "not a W3C Datetime, such as "
-                       "2026-11-20T21:00:00Z: \"%.80s\"",
-                       since);
     parsed->place =
         (struct source_position){.is_time = true, .time_us = us + 1};
     memcpy(parsed->since, "since=", n);
@@ -118,6 +129,10 @@ follow_options_read(struct follow_options *parsed, const char *url,
                      "no such transport, form or use of baselines");
     if (rc)
         return rc;
+    if (how->as_of) { /* all at once, and nothing of today */
+        how->until_caught_up = 1;
+        how->compare_ms = 0;
+    }
     if (!how->poll_ms)
         how->poll_ms = POLL_DEFAULT;
     if (!how->transports)

@@ -154,6 +154,7 @@ struct follower_lists {
     struct problem end;
     struct source_position upto;
     bool is_closed;    /* history_plan's is_closed */
+    int64_t until_us;  /* history_plan's */
     unsigned n_behind; /* lists in a row that end before the place */
 };
 
@@ -197,6 +198,14 @@ struct follower_comparison {
                             baseline, or the start */
     int64_t unknown_us;  /* a list that is older leaves a doubt */
     char reason[1024];
+};
+
+/* The state of a past time (R-435): a baseline of that time, then the changes
+ * up to it, from lists. */
+struct follower_past {
+    bool has_changes; /* some were handed over */
+    bool is_over;     /* a log with seqs was read up to that time */
+    int64_t later_us; /* of the first change that is later; or DATETIME_NONE */
 };
 
 /* The end, called once; the caller still frees the follower. */
@@ -252,6 +261,7 @@ struct td_follower {
     struct follower_survey survey;
     struct follower_rebase rebase;
     struct follower_comparison comparison;
+    struct follower_past past;
 };
 
 /* follower_api.c */
@@ -267,6 +277,12 @@ enum status follower_new(struct td_client *client,
 /* Gives the follower a description of the set, so that it need not look for it;
  * before the loop turns. */
 void follower_offer(struct td_follower *f, struct offered *offered);
+
+/* True if the source has the whole history of the set. */
+bool follower_has_beginning(const struct td_follower *f);
+
+/* True if it has lists of changes. */
+bool follower_has_changes(const struct td_follower *f);
 
 /* phase_catch_up.c */
 

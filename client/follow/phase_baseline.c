@@ -148,44 +148,6 @@ on_anew(const char *why, void *user)
     changes_clear(&f->delivery.batch.changes);
 }
 
-static void
-on_end(const struct problem *why, const struct source_position *place,
-       const struct source_position *guess, void *user)
-{
-    struct td_follower *f = user;
-    struct problem copy = *why;
-
-    f->baseline = NULL;
-    f->is_held = false;
-    f->attempts.n_heard = 0;
-    if (copy.rc && f->comparison.is_under_way && copy.rc != STATUS_MEMORY &&
-        copy.rc != STATUS_IO) {
-        /* The list cannot be had: the next comparison may come later. */
-        bool is_wanted = f->comparison.is_wanted && !f->how.until_caught_up;
-
-        note_comparison(f);
-        f->comparison.is_wanted = is_wanted;
-        problem_prefix(&copy, copy.rc, "cannot compare with the list: ");
-        follower_rest_because(f, copy.text, 0);
-        return;
-    }
-    if (copy.rc == STATUS_UNREACHABLE) {
-        f->search.is_sought = false;
-        follower_trouble(f, &copy);
-    } else if (copy.rc) {
-        follower_end(f, &copy);
-    } else if (!follower_has_only_list(f)) {
-        f->rebase.standing = *place;
-        f->rebase.has_guess = guess != NULL;
-        if (guess)
-            f->rebase.guess = *guess;
-        continue_baseline(f);
-    } else if (phase_survey_take(f)) {
-        f->rebase.has_guess = false;
-        continue_baseline(f);
-    }
-}
-
 /* Without a list: follows the whole history, or fails. */
 static bool
 begin_without_list(struct td_follower *f)
@@ -215,11 +177,54 @@ begin_without_list(struct td_follower *f)
     return continue_baseline(f);
 }
 
+static void
+on_end(const struct problem *why, const struct source_position *place,
+       const struct source_position *guess, void *user)
+{
+    struct td_follower *f = user;
+    struct problem copy = *why;
+
+    f->baseline = NULL;
+    f->is_held = false;
+    f->attempts.n_heard = 0;
+    if (copy.rc && f->comparison.is_under_way && copy.rc != STATUS_MEMORY &&
+        copy.rc != STATUS_IO) {
+        /* The list cannot be had: the next comparison may come later. */
+        bool is_wanted = f->comparison.is_wanted && !f->how.until_caught_up;
+
+        note_comparison(f);
+        f->comparison.is_wanted = is_wanted;
+        problem_prefix(&copy, copy.rc, "cannot compare with the list: ");
+        follower_rest_because(f, copy.text, 0);
+        return;
+    }
+    if ((copy.rc == STATUS_GONE || copy.rc == STATUS_REFUSED) &&
+        f->options.has_as_of && follower_has_beginning(f)) {
+        begin_without_list(f); /* an empty beginning, and all changes */
+    } else if (copy.rc == STATUS_UNREACHABLE) {
+        f->search.is_sought = false;
+        follower_trouble(f, &copy);
+    } else if (copy.rc) {
+        follower_end(f, &copy);
+    } else if (!follower_has_only_list(f)) {
+        f->rebase.standing = *place;
+        f->rebase.has_guess = guess != NULL;
+        if (guess)
+            f->rebase.guess = *guess;
+        continue_baseline(f);
+    } else if (phase_survey_take(f)) {
+        f->rebase.has_guess = false;
+        continue_baseline(f);
+    }
+}
+
 static bool
 begin_baseline(struct td_follower *f)
 {
     struct baseline_plan plan = {
         .scratch = f->options.scratch,
+        .has_as_of = f->options.has_as_of,
+        .as_of_us = f->options.as_of_us,
         .on_anew = on_anew,
     };
     int64_t now = clock_steady_ms();
@@ -250,7 +255,7 @@ begin_baseline(struct td_follower *f)
             return false;
         plan.listing = f->survey.listing;
     }
-    if (!f->offered.resource_list &&
+    if (!f->options.has_as_of && !f->offered.resource_list &&
         !(f->offered.resource_dump && plan.scratch))
         return begin_without_list(f);
     return phase_survey_read(f, &plan, on_entry, on_end) && false;

@@ -65,6 +65,7 @@ poll_lists(struct td_follower *f)
                                 .scratch = f->options.scratch,
                                 .etag = &f->lists.etag,
                                 .is_closed = &f->lists.is_closed,
+                                .until_us = &f->lists.until_us,
                                 .report = &f->report,
                                 .silence_s = f->options.silence_s};
     struct problem why = {.text = ""};
@@ -147,13 +148,52 @@ poll_over(struct td_follower *f)
     return follower_wait(f);
 }
 
+static bool
+report_doubt(struct td_follower *f)
+{
+    struct problem doubt = f->lists.doubt;
+
+    f->lists.doubt = (struct problem){.text = ""};
+    return !doubt.rc || follower_doubt(f, doubt.text);
+}
+
+/* Ends the state of a past time (R-435). The changes that the source has may
+ * end too early, or begin only after that time. */
+static bool
+end_past(struct td_follower *f)
+{
+    const struct source_position *base = &f->rebase.standing;
+    bool has_list = base->is_time || base->at.seq;
+    int64_t end_us = follower_has_changes(f) ? f->lists.until_us
+                     : base->is_time         ? base->time_us
+                                             : DATETIME_NONE;
+    char end[DATETIME_SIZE + 1];
+    struct problem why = {.text = ""};
+
+    if (!has_list && !f->past.has_changes &&
+        f->past.later_us != DATETIME_NONE) {
+        source_position_has_none(&why, STATUS_GONE, f->options.as_of_us,
+                                 f->past.later_us);
+        return follower_end(f, &why);
+    }
+    if (!f->lists.doubt.rc && f->past.later_us == DATETIME_NONE &&
+        end_us != DATETIME_NONE && end_us < f->options.as_of_us) {
+        end[datetime_write_short(end, end_us)] = '\0';
+        problem(&f->lists.doubt, STATUS_GONE,
+                "the source has no changes after %s: those between then and "
+                "that time are not known",
+                end);
+    }
+    return report_doubt(f) && poll_over(f);
+}
+
 /* Entries that came before lists failed are valid: they came in order. Any step
  * may pause the follower; the next call skips the finished ones. */
 static bool
 continue_polling(struct td_follower *f)
 {
     bool was_fresh = f->search.is_fresh;
-    struct problem doubt, why = {.text = ""};
+    struct problem why = {.text = ""};
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
@@ -165,9 +205,9 @@ continue_polling(struct td_follower *f)
     if (f->lists.end.rc)
         return handle_failure(f, was_fresh);
     follower_set_place(f, &f->lists.upto);
-    doubt = f->lists.doubt;
-    f->lists.doubt = (struct problem){.text = ""};
-    if (doubt.rc && !follower_doubt(f, doubt.text))
+    if (f->options.has_as_of)
+        return end_past(f);
+    if (!report_doubt(f))
         return false;
     /* The caller has all entries of the lists. */
     if (f->lists.read.db.handle && read_lists_commit(&f->lists.read, &why))
@@ -188,6 +228,8 @@ begin_polling(struct td_follower *f)
 
     follower_enter(f, FOLLOWER_POLLING);
     f->connection.transport = TD_POLL;
+    if (f->options.has_as_of && (f->past.is_over || !follower_has_changes(f)))
+        return end_past(f);
     if (!follower_place(f, &place)) {
         if (!f->offered.position ||
             source_position_read(slice_of(f->offered.position), &place)) {

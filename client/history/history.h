@@ -71,6 +71,8 @@ struct history_plan {
     /* Out, with STATUS_OK: why entries may be missing in spite of that (R-412);
      * unchanged if there is no doubt. NULL: unwanted. */
     struct problem *doubt;
+    int64_t *until_us;  /* out, with STATUS_OK: where the newest list ends; or
+                           DATETIME_NONE: it is open. NULL: unwanted */
     int64_t *begins_us; /* out: where the lists begin, if they do not reach
                            back; or DATETIME_NONE. NULL: unwanted */
     /* Receives what was mended and left out of the lists, added to what it has.

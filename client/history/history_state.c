@@ -173,6 +173,8 @@ history_end_well(struct history *h)
     }
     if (!rc && h->plan.etag && h->list.etag[0])
         memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
+    if (!rc && h->plan.until_us)
+        *h->plan.until_us = h->list.head.until_us;
     if (!rc && h->plan.is_closed)
         *h->plan.is_closed = h->is_top_closed;
     return history_end(h, &why);

@@ -35,6 +35,7 @@ struct audit {
     struct td_sync_options repairing;
     struct mirror theirs;
     struct mirror mine;
+    char as_of[DATETIME_SIZE + 1]; /* the past time of `mine`; "": none */
 
     /* What the comparison found. */
     struct buf lost;    /* int64_t each: resources of `mine` whose file is
@@ -586,12 +587,20 @@ compare_and_repair(struct audit *a)
 static bool
 open_all(struct audit *a, const char *dir)
 {
+    int64_t as_of_us;
+
     mirror_init(&a->theirs, a->client, &a->following);
     mirror_init(&a->mine, a->client, &a->repairing);
     a->mine.dir = mirror_dir_open(dir, false, &a->why);
     if (!a->mine.dir ||
         !mirror_open_db(&a->mine, a->mine.dir, "mirror.db", &a->why))
         return false;
+    if (!mirror_db_as_of(&a->mine.db, DATETIME_NONE, &as_of_us))
+        return false;
+    if (as_of_us != DATETIME_NONE) {
+        datetime_write(a->as_of, as_of_us);
+        a->following.as_of = a->repairing.as_of = a->as_of;
+    }
     remove_old(a->mine.dir);
     return mirror_open_db(&a->theirs, a->mine.dir, AUDIT_NAME, &a->why);
 }

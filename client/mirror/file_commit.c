@@ -432,6 +432,12 @@ file_commit_start(struct file_commit *g)
 }
 
 bool
+file_commit_is_busy(const struct file_commit *g)
+{
+    return g->step != IDLE;
+}
+
+bool
 file_commit_finish(struct file_commit *g)
 {
     g->is_last = true;

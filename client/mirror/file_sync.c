@@ -18,14 +18,18 @@
 /* Reads and writes the links `duplicate` of a resource */
 
 void
-duplicate_links_write(struct buf *to, const struct td_change *change)
+duplicate_links_write(struct buf *to, const struct td_change *change,
+                      unsigned copies)
 {
     for (size_t i = 0; i < change->n_links; i++) {
         const struct td_link *link = &change->links[i];
 
         /* With white space it is no URI, and would break the line format. */
         if (!link->rel || !link->href ||
-            !slice_has_word(slice_of(link->rel), "duplicate") ||
+            !((copies & COPIES_DUPLICATE &&
+               slice_has_word(slice_of(link->rel), "duplicate")) ||
+              (copies & COPIES_MEMENTO &&
+               slice_has_word(slice_of(link->rel), "memento"))) ||
             link->href[strcspn(link->href, " \n")])
             continue;
         buf_add_number(to, link->pri);
@@ -251,6 +255,20 @@ note_second(struct mirror_db_resource *r, int64_t date_s)
             stated_us + SECOND_US + (is_one_clock ? 0 : now_us - date_us);
 }
 
+static bool
+give_up(struct file_sync *w, const struct mirror_db_resource *r,
+        const char *why)
+{
+    char loc[4 * 2048 + 1];
+
+    /* The next call of the database takes back what it lent. */
+    snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
+    if (!mirror_db_give_up(&w->m->db, r->id))
+        return false;
+    MIRROR_REPORT(w->m, TD_SYNC_LEFT, .loc = loc, .path = r->path, .why = why);
+    return true;
+}
+
 static void
 on_done(const struct downloads_result *result, void *user)
 {
@@ -259,7 +277,6 @@ on_done(const struct downloads_result *result, void *user)
     struct flight *flight = flight_of(w, (int64_t)result->id);
     int64_t version = flight ? flight->version : 0;
     struct mirror_db_resource r;
-    char loc[4 * 2048 + 1];
     bool is_wanted;
 
     file_sync_poke(w);
@@ -284,12 +301,8 @@ on_done(const struct downloads_result *result, void *user)
         download_forget(m->dir->incoming_fd, result->file);
         return;
     }
-    /* Gives the resource up. */
-    snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));
     w->has_strays = true; /* its partial file, for the next run */
-    if (mirror_db_give_up(&m->db, r.id))
-        MIRROR_REPORT(m, TD_SYNC_LEFT, .loc = loc, .path = r.path,
-                      .why = result->why.text);
+    give_up(w, &r, result->why.text);
 }
 
 static void
@@ -375,6 +388,24 @@ drop_overtaken(struct file_sync *w)
 
 /* New downloads */
 
+/* Of a past state without a digest: wants the first memento, with what that
+ * says of its bytes, in place of the resource itself. False: there is none. */
+static bool
+take_memento(struct want *want)
+{
+    const struct downloads_link *memento = want->duplicates;
+
+    if (!want->n_duplicates)
+        return false;
+    want->loc = memento->href;
+    want->hash = memento->hash;
+    if (want->length == LENGTH_NONE)
+        want->length = memento->length;
+    want->duplicates++;
+    want->n_duplicates--;
+    return true;
+}
+
 /* Gives a resource to the downloads. *is_taken false: not now. */
 static bool
 fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
@@ -398,10 +429,15 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
         !(max_file && r->wanted.length > max_file) &&
         source_limits_check_total(&w->m->client->room, r->wanted.length, &why))
         return fail_full(w, &why);
-    while (!w->m->options->has_no_mirrors &&
+    while ((!w->m->options->has_no_mirrors || w->m->options->as_of) &&
            want.n_duplicates < DOWNLOADS_LOOKED_AT_MAX &&
            duplicate_links_next(&rest, &links[want.n_duplicates]))
         want.n_duplicates++;
+    if (w->m->options->as_of && !want.hash.size && !take_memento(&want))
+        return mirror_write(w->m) &&
+               give_up(w, r,
+                       "the source has neither its bytes of that time nor a "
+                       "digest that proves the present ones");
     file_commit_name(name, r->id, r->version);
     rc = downloads_add(w->m->downloads, &want);
     *is_taken = !rc;
@@ -497,7 +533,8 @@ file_sync_is_idle(const struct file_sync *w)
 {
     const struct mirror_db_counts *c = &w->m->db.counts;
 
-    return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
+    return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0 &&
+           !file_commit_is_busy(w->group);
 }
 
 /* Old downloads */
@@ -577,7 +614,9 @@ on_turn(void *user)
         return;
     if (!drop_overtaken(w) || !fetch_some(w) || !mirror_db_commit(&m->db))
         return;
-    file_commit_start(w->group);
+    /* Of a past time, a later change may have what its list has not. */
+    if (!w->is_held || !m->options->as_of)
+        file_commit_start(w->group);
     if (m->is_over)
         return;
     is_idle = file_sync_is_idle(w);

@@ -63,8 +63,14 @@ bool file_sync_make_way(struct mirror *m,
  * PRI 0: none; LENGTH -: none; HASH may be empty.
  */
 
-/* Appends those links of a change that are duplicates. */
-void duplicate_links_write(struct buf *to, const struct td_change *change);
+/* Appends those links of a change that are of `copies`. */
+enum copies {
+    COPIES_DUPLICATE = 1,
+    COPIES_MEMENTO = 2 /* of a past time */
+};
+
+void duplicate_links_write(struct buf *to, const struct td_change *change,
+                           unsigned copies);
 
 /* Takes the next link off `*rest`; false: there is none. */
 bool duplicate_links_next(struct slice *rest, struct downloads_link *link);

@@ -29,6 +29,10 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
         to->compare_ms = COMPARE_MS;
     if (!to->max_delete_percent)
         to->max_delete_percent = SURVEY_PERCENT_DEFAULT;
+    if (to->as_of) { /* it is what it is, and does not go on */
+        to->max_delete_percent = -1;
+        to->until_caught_up = 1;
+    }
 }
 
 bool

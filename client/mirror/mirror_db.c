@@ -16,7 +16,8 @@
 #define NO_HOUR INT64_MIN
 
 /*
- * state      numbers by name; those of mirror_db_counts for mirror_status.h.
+ * state      numbers by name; those of mirror_db_counts for mirror_status.h;
+ *            as-of: the past time whose state it is, if it is not the present.
  * sets       caught_up: when the mirror last equalled the set; 0: never. The
  *            others: struct mirror_db_certainty.
  * resources  one row for each resource that is wanted or has a file. todo: enum
@@ -286,6 +287,18 @@ mirror_db_rollback(struct mirror_db *db)
     db->is_writing = false;
     db->counts = db->counts_before;
     db->version = db->version_before;
+}
+
+bool
+mirror_db_as_of(struct mirror_db *db, int64_t wanted_us, int64_t *as_of_us)
+{
+    bool has_source;
+
+    *as_of_us = DATETIME_NONE;
+    return find_row(db, &has_source, "SELECT 1 FROM sources LIMIT 1",
+                    DB_VALUES(), DB_INTO()) &&
+           (has_source || write_state(db, "as-of", wanted_us)) &&
+           read_state(db, "as-of", as_of_us);
 }
 
 /* Sources and sets */

@@ -120,6 +120,11 @@ extern const struct mirror_db_count {
     size_t offset;    /* in struct mirror_db_counts */
 } mirror_db_count_rows[];
 
+/* The past time whose state the mirror is, or DATETIME_NONE: it is one of the
+ * present. A mirror of no source yet becomes one of `wanted_us`. */
+bool mirror_db_as_of(struct mirror_db *db, int64_t wanted_us,
+                     int64_t *as_of_us);
+
 /* Sources and sets */
 
 /* Notes that the mirror is one of `url`. */

@@ -188,7 +188,12 @@ describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
     if (c->hash &&
         hash_normalise(&f->hash, slice_of(c->hash), NULL) == STATUS_MEMORY)
         return false;
-    duplicate_links_write(&f->links, c);
+    if (!f->m->options->as_of)
+        duplicate_links_write(&f->links, c, COPIES_DUPLICATE);
+    else /* without a digest, a duplicate may be a later version */
+        duplicate_links_write(&f->links, c,
+                              COPIES_MEMENTO |
+                                  (f->hash.size ? COPIES_DUPLICATE : 0));
     *t = (struct mirror_db_description){
         .loc = slice_of(c->loc),
         .is_baseline = is_baseline,
@@ -632,7 +637,7 @@ follow_set(struct set_sync *f, bool until_caught_up, const char *scratch,
     struct run *run = f->run;
     bool is_one = run->tour.rounds.n == 1;
     struct td_follow_options how = {
-        .after = f->position[0] ? f->position : NULL,
+        .after = f->position[0] && !o->as_of ? f->position : NULL,
         .form = TD_JSON,
         .on_trouble = on_set_trouble,
         .on_progress = on_listed,
@@ -643,6 +648,7 @@ follow_set(struct set_sync *f, bool until_caught_up, const char *scratch,
         .max_delete_percent = o->max_delete_percent,
         .accept_deletions = o->accept_deletions,
         .compare_ms = o->compare_ms,
+        .as_of = o->as_of,
         .on_doubt = on_doubt,
         .on_held = on_held,
         .on_report = on_report,
@@ -722,11 +728,13 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
         goto out;
     }
     f->listed_us = f->certainty.listed_us;
+    f->is_compared = m->options->as_of; /* with the list of that time */
     if (m->dir && !m->options->has_no_dumps &&
         !(scratch = mirror_dir_make_scratch(m->dir, f->set, why)))
         goto out;
-    if (m->dir && asprintf(&listing, "%s/list-%" PRId64 ".db", m->dir->state,
-                           f->set) < 0) {
+    if (m->dir && !m->options->as_of &&
+        asprintf(&listing, "%s/list-%" PRId64 ".db", m->dir->state, f->set) <
+            0) {
         listing = NULL;
         goto out;
     }
@@ -757,6 +765,19 @@ has_caught_up(const struct set_sync *set)
     return set->is_current && strcmp(set->position, set->reported) != 0;
 }
 
+/* The time as of which a set that is caught up is complete; 0: the history does
+ * not prove that. */
+static int64_t
+complete_time(const struct set_sync *set)
+{
+    const struct mirror_db_certainty *c = &set->certainty;
+    const char *as_of = set->m->options->as_of;
+
+    if (c->doubt[0] || c->n_held || (set->position[0] == '@' && !as_of))
+        return 0;
+    return as_of ? time_of(as_of) : clock_now_us();
+}
+
 /* Notes the time for mirror_status.h, of all sets in one transaction, then
  * reports each. Where the disk has no room the time stays as it was: nothing
  * else has to be written. */
@@ -769,15 +790,17 @@ report_caught_up(struct run *run)
     for (size_t i = 0; i < run->tour.rounds.n; i++) {
         struct set_sync *set = run->tour.stops[i].own;
         struct mirror_db_certainty *c = &set->certainty;
+        int64_t complete_us;
 
         if (!has_caught_up(set) || !mirror_may_write(m, &why))
             continue;
         if (!mirror_write(m) ||
             !mirror_db_note_caught_up(&m->db, set->set, clock_now_us()))
             return;
-        if (set->position[0] == '@' || c->doubt[0] || c->n_held)
-            continue; /* the history does not prove that the set is complete */
-        c->complete_us = clock_now_us();
+        complete_us = complete_time(set);
+        if (!complete_us)
+            continue;
+        c->complete_us = complete_us;
         c->complete_by[0] = '\0';
         if (!keep_certainty(set))
             return;
@@ -810,6 +833,8 @@ on_turn(void *user)
     if (run->tour.rounds.n_opened < run->tour.rounds.n &&
         clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
+    if (m->options->as_of) /* what a later change replaces need not be had */
+        is_behind = !source_sets_is_over(&run->tour);
     if (m->work)
         file_sync_hold(m->work, is_behind);
     is_idle = !m->work || file_sync_is_idle(m->work);
@@ -950,6 +975,8 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
     if (m->dir)
         m->work = file_sync_new(m, on_idle, &run);
     is_ready = !client_add_source(m->client, url) && (m->work || !m->dir);
+    if (m->work && m->options->as_of)
+        file_sync_hold(m->work, true);
     rc = turn_run(&run, is_ready, why);
     for (size_t i = 0; i < run.tour.rounds.n; i++)
         set_sync_close(run.tour.stops[i].own);
@@ -984,6 +1011,28 @@ sync_run_work(struct mirror *m, struct problem *why)
 
 /* The public call */
 
+/* Sees that the directory is of the time that is asked for: a mirror of the
+ * present and the state of a past time are never mixed. */
+static bool
+is_of_time(struct mirror *m, const char *dir, struct problem *why)
+{
+    int64_t wanted_us = time_of(m->options->as_of);
+    int64_t is_us;
+    char as_of[DATETIME_SIZE + 1] = "the present";
+
+    if (!mirror_db_as_of(&m->db, wanted_us, &is_us)) {
+        *why = m->why;
+        return false;
+    }
+    if (is_us != DATETIME_NONE)
+        as_of[datetime_write_short(as_of, is_us)] = '\0';
+    return is_us == wanted_us ||
+           !problem(why, STATUS_INVALID,
+                    "%.800s is the state of its source at %s, and stays so: "
+                    "give another directory",
+                    dir, as_of);
+}
+
 /* Judges a run that did not fail: STATUS_DIFFERENT with a sentence if it gave
  * resources up, holds deletions back, or does not know that a set is complete.
  * STATUS_IO. */
@@ -996,11 +1045,11 @@ judge_mirror(struct mirror *m, struct problem *why)
     uint64_t n_held = 0, n_left = m->db.counts.n_left;
 
     if (n_left) {
-        problem(
-            why, STATUS_DIFFERENT,
-            "%" PRIu64
-            " resources could not be fetched; the next run tries them again",
-            n_left);
+        problem(why, STATUS_DIFFERENT,
+                "%" PRIu64 " resources %s; the next run tries them again",
+                n_left,
+                m->options->as_of ? "of that time cannot be had"
+                                  : "could not be fetched");
         return;
     }
     do {
@@ -1011,7 +1060,8 @@ judge_mirror(struct mirror *m, struct problem *why)
         }
         if (now.doubt[0])
             problem(why, STATUS_DIFFERENT,
-                    "the mirror is not known to be complete: %s", now.doubt);
+                    "the %s is not known to be complete: %s",
+                    m->options->as_of ? "state" : "mirror", now.doubt);
         n_held += now.n_held;
     } while (!why->rc && set);
     if (!why->rc && n_held)
@@ -1041,7 +1091,8 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     else if (!dir || !dir[0])
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
     else if ((m.dir = mirror_dir_open(dir, true, &why)) &&
-             mirror_open_db(&m, m.dir, "mirror.db", &why)) {
+             mirror_open_db(&m, m.dir, "mirror.db", &why) &&
+             is_of_time(&m, dir, &why)) {
         if (!renew_files(&m))
             why = m.why;
         else if (!sync_run_source(&m, url, filled.until_caught_up, &why))

@@ -1,5 +1,6 @@
 #include "client/source/source_position.h"
 
+#include "base/clock.h"
 #include "proto/number.h"
 
 /* Reads sixteen hexadecimal digits, in lower case: an epoch is such a text. */
@@ -101,4 +102,27 @@ bool
 source_position_is_moment(const struct source_position *place)
 {
     return place->is_time && !place->has_list;
+}
+
+enum status
+source_position_has_none(struct problem *why, enum status rc, int64_t as_of_us,
+                         int64_t earliest_us)
+{
+    char times[3][DATETIME_SIZE + 1] = {""};
+    const int64_t us[] = {as_of_us, earliest_us, clock_now_us()};
+
+    for (size_t i = 0; i < N_ELEMENTS(us); i++)
+        if (us[i] != DATETIME_NONE)
+            times[i][datetime_write_short(times[i], us[i])] = '\0';
+    if (earliest_us == DATETIME_NONE && rc == STATUS_GONE)
+        return problem(why, rc,
+                       "the source has no state of %s: it has no list of its "
+                       "resources of a stated time, and not its whole history",
+                       times[0]);
+    return problem(why, rc,
+                   "the source has no state of %s: those that can be had reach "
+                   "from %s to %s",
+                   times[0],
+                   times[1][0] ? times[1] : "the beginning of its history",
+                   times[2]);
 }

@@ -54,3 +54,8 @@ bool source_position_is_moment(const struct source_position *place);
 
 /* True for a place of an earlier version. */
 bool source_position_is_old(const struct source_position *place);
+
+/* Says that the source has no state of a past time: those that can be had begin
+ * at `earliest_us`; DATETIME_NONE: there are none. Returns `rc`. */
+enum status source_position_has_none(struct problem *why, enum status rc,
+                                     int64_t as_of_us, int64_t earliest_us);

@@ -55,6 +55,7 @@ struct fixture {
     bool pauses;                       /* after each entry */
     void (*on_nth)(struct fixture *f); /* at each entry; or NULL */
     unsigned window;                   /* of put_pages */
+    const char *as_of;                 /* a past time; NULL: none */
     bool is_paused;
     bool is_over;
     struct problem why;
@@ -189,8 +190,12 @@ start(struct fixture *f, const char *list, const char *dump)
         .on_note = on_note,
         .on_anew = on_anew,
         .on_doubt = on_note,
+        .has_as_of = f->as_of,
     };
 
+    if (f->as_of)
+        assert_int_equal(datetime_read_any(slice_of(f->as_of), &plan.as_of_us),
+                         STATUS_OK);
     f->offered.resource_list = list ? (char *)site_link(f->site, list) : NULL;
     f->offered.resource_dump = dump ? (char *)site_link(f->site, dump) : NULL;
     buf_clear(&f->told);

@@ -13,6 +13,7 @@
 TEST(keeps_duplicates_and_nothing_else)
 {
     const struct td_link links[] = {
+        {.rel = "memento", .href = "http://m/1", .length = UINT64_MAX},
         {.rel = "describedby", .href = "http://a/meta", .length = UINT64_MAX},
         {.rel = "duplicate", .href = "http://b/x", .length = UINT64_MAX},
         {.rel = "alternate duplicate",
@@ -27,13 +28,13 @@ TEST(keeps_duplicates_and_nothing_else)
          .length = 0,
          .hash = "crc:1"},
     };
-    const struct td_change change = {.links = links, .n_links = 5};
+    const struct td_change change = {.links = links, .n_links = 6};
     struct downloads_link link;
     struct slice rest;
     struct buf text;
 
     buf_init(&text, 10000);
-    duplicate_links_write(&text, &change);
+    duplicate_links_write(&text, &change, COPIES_DUPLICATE);
     assert_false(text.failed);
     rest = buf_slice(&text);
 
@@ -52,6 +53,14 @@ TEST(keeps_duplicates_and_nothing_else)
     assert_int_equal(link.pri, 999999);
     assert_int_equal(link.length, 0);
     assert_int_equal(link.hash.size, 0);
+    assert_false(duplicate_links_next(&rest, &link));
+
+    /* of a past time, mementos. */
+    buf_clear(&text);
+    duplicate_links_write(&text, &change, COPIES_MEMENTO);
+    rest = buf_slice(&text);
+    assert_true(duplicate_links_next(&rest, &link));
+    assert_true(slice_is(link.href, "http://m/1"));
     assert_false(duplicate_links_next(&rest, &link));
     buf_fini(&text);
 }

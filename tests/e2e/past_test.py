@@ -1,0 +1,283 @@
+"""`tidings sync --as-of`: a directory as its source was at a past time. R-435."""
+
+import hashlib
+import os
+import re
+
+import pytest
+
+from tidings_test.layouts import sitemapindex, urlset
+
+DAY = "2026-01-01T"
+
+
+class Archives:
+    """A source without Tidings: files on a site, with archives as the standard's
+    examples have them. The texts of its resources by time: `story`."""
+
+    story = (
+        ("01:00", {"a": "a one", "b": "b one"}),
+        ("01:30", {"a": "a two"}),
+        ("01:40", {"c": "c one"}),
+        ("02:30", {"b": None}),
+        ("03:30", {"a": "a 333"}),
+    )
+
+    def __init__(self, site, run, home):
+        self.site = site
+        self.run = run
+        self.home = home
+        self.n = 0
+        self.has_hash = self.has_length = self.has_memento = True
+        self.has_at = True  # in the archive
+        self.offers = {}
+
+    def state(self, time):
+        """The texts at that time, as the story has them."""
+        texts = {}
+        for when, changes in self.story:
+            if when <= time:
+                texts.update(changes)
+        return {name: text for name, text in texts.items() if text is not None}
+
+    # The documents
+
+    def entry(self, name, text, time, kind=None):
+        md = f'change="{kind}" datetime="{DAY}{time}:00Z"' if kind else ""
+        links = ""
+        if text is not None:
+            if self.has_hash:
+                md += f' hash="md5:{hashlib.md5(text.encode()).hexdigest()}"'
+            if self.has_length:
+                md += f' length="{len(text)}"'
+            if self.has_memento:
+                memento = self.site.link(f"/versions/{text.replace(' ', '/')}")
+                links = f'<rs:ln rel="memento" href="{memento}"/>'
+        loc = self.site.link(f"/{name}.txt")
+        return f"<url><loc>{loc}</loc><rs:md {md}/>{links}</url>\n"
+
+    def put(self, path, capability, entries, md="", before=""):
+        md = f'{before}<rs:md capability="{capability}" {md}/>\n'
+        self.site.put(path, urlset(entries, md), "application/xml")
+
+    def put_list(self, path, time):
+        entries = [self.entry(*item, time) for item in self.state(time).items()]
+        self.put(path, "resourcelist", entries, f'at="{DAY}{time}:00Z"')
+
+    def put_changes(self, path, begin, end=None):
+        entries = []
+        for when, changes in self.story:
+            if begin <= when < (end or "24") and when > self.story[0][0]:
+                for name, text in changes.items():
+                    kind = "deleted" if text is None else "updated"
+                    entries.append(self.entry(name, text, when, kind))
+        md = f'from="{DAY}{begin}:00Z"'
+        md += f' until="{DAY}{end}:00Z"' if end else ""
+        self.put(path, "changelist", entries, md)
+
+    def listed(self, path, **md):
+        times = "".join(f' {name}="{DAY}{time}:00Z"' for name, time in md.items())
+        return f"<url><loc>{self.site.link(path)}</loc><rs:md{times}/></url>\n"
+
+    def offer(self, **offers):
+        """The Capability List, and the Source Description, which names it."""
+        self.offers = offers
+        entries = [
+            f"<url><loc>{self.site.link(path)}</loc>"
+            f'<rs:md capability="{name.replace("_", "-")}"/></url>\n'
+            for name, path in offers.items()
+        ]
+        up = f'<rs:ln rel="up" href="{self.site.link("/source.xml")}"/>'
+        self.put("/capability.xml", "capabilitylist", entries, before=up)
+        caps = self.site.link("/capability.xml")
+        entry = f'<url><loc>{caps}</loc><rs:md capability="capabilitylist"/></url>'
+        self.put("/source.xml", "description", [entry])
+
+    def publish(self):
+        """All documents; the resources as they are now, and their versions."""
+        for when, changes in self.story:
+            for name, text in changes.items():
+                if text is None:
+                    self.site.delete(f"/{name}.txt")
+                else:
+                    self.site.put(f"/{name}.txt", text)
+                    self.site.put(f"/versions/{text.replace(' ', '/')}", text)
+        self.put_list("/old/list-1.xml", "01:00")
+        self.put_list("/old/list-3.xml", "03:00")
+        self.put_list("/list.xml", "04:00")
+        self.put_changes("/old/changes-1.xml", "01:00", "02:00")
+        self.put_changes("/old/changes-2.xml", "02:00", "03:00")
+        self.put_changes("/changes.xml", "03:00")
+        at = [{"at": f"0{n}:00"} if self.has_at else {} for n in (1, 3)]
+        lists = [self.listed(f"/old/list-{n}.xml", **md) for n, md in zip((1, 3), at)]
+        self.put("/lists.xml", "resourcelist-archive", lists)
+        ends = {n: {"from": f"0{n}:00", "until": f"0{n + 1}:00"} for n in (1, 2)}
+        old = [self.listed(f"/old/changes-{n}.xml", **ends[n]) for n in ends]
+        self.put("/changelists.xml", "changelist-archive", old)
+        self.offer(
+            resourcelist="/list.xml",
+            changelist="/changes.xml",
+            resourcelist_archive="/lists.xml",
+            changelist_archive="/changelists.xml",
+        )
+
+    # The past
+
+    def sync(self, time, *more, status=0, directory=None):
+        """Run `tidings sync --as-of`, into a new directory; `done.texts` has what it
+        holds, by the names of the story."""
+        self.n += 1
+        directory = directory or self.home / f"past-{self.n}"
+        when = time if "T" in time or len(time) != 5 else f"{DAY}{time}:00Z"
+        url = self.site.link("/source.xml")
+        done = self.run(
+            "tidings", "sync", url, directory, "--as-of", when, *more, status=status
+        )
+        done.directory = directory
+        done.texts = {}
+        for folder, folders, names in os.walk(directory):
+            folders[:] = [name for name in folders if name != ".tidings"]
+            for name in names:
+                with open(f"{folder}/{name}", encoding="utf-8") as file:
+                    done.texts[name.removesuffix(".txt")] = file.read()
+        return done
+
+
+@pytest.fixture
+def archives(site, run, tmp_path):
+    return Archives(site, run, tmp_path)
+
+
+TIMES = ("01:00", "01:29", "01:30", "01:59", "02:00", "02:30", "03:00", "03:30", "05:00")
+
+
+# The nearest list, then the changes; the bytes by digests and links `memento`.
+def test_makes_every_past_state(archives):
+    archives.publish()
+    for time in TIMES:
+        assert archives.sync(time).texts == archives.state(time), time
+
+
+# Archives need not say the times of their lists, nor be one document.
+def test_looks_into_lists_whose_archive_has_no_times(archives, site):
+    archives.has_at = False
+    archives.publish()
+    assert archives.sync("02:30").texts == archives.state("02:30")
+
+    up = '<rs:md capability="resourcelist-archive"/>'
+    site.put("/index.xml", sitemapindex([site.link("/lists.xml")], up))
+    archives.offer(**{**archives.offers, "resourcelist_archive": "/index.xml"})
+    assert archives.sync("02:30").texts == archives.state("02:30")
+    # The archives may stand at the lists alone (R-221).
+    link = f'<rs:ln rel="archives" href="{site.link("/index.xml")}"/>'
+    archives.put("/list.xml", "resourcelist", [], 'at="2026-01-01T04:00:00Z"', link)
+    archives.offer(resourcelist="/list.xml", changelist="/changes.xml")
+    done = archives.sync("03:30")
+    assert done.texts == archives.state("03:30")
+
+
+# The present bytes count where a digest proves that they are those of the time; else
+# each resource is named. A length proves nothing: "a two" and "a 333" have the same.
+@pytest.mark.parametrize("has_hash", (True, False))
+def test_takes_no_bytes_of_another_time(archives, has_hash):
+    archives.has_memento = False
+    archives.has_hash = has_hash
+    archives.publish()
+    done = archives.sync("02:00", status=1)
+    lost = {"a", "b"} if has_hash else {"a", "b", "c"}
+    assert done.texts == ({"c": "c one"} if has_hash else {})
+    named = re.findall(r"/(\w)\.txt: given up: ", done.errors())
+    assert sorted(named) == sorted(lost)
+    assert f"{len(lost)} resources of that time cannot be had" in done.errors()
+
+    # A memento needs no digest.
+    archives.has_memento = True
+    archives.publish()
+    assert archives.sync("02:00", directory=done.directory).texts == archives.state(
+        "02:00"
+    )
+
+
+# A time without a state: the message says which there are.
+@pytest.mark.parametrize(
+    "time, status, text",
+    (
+        ("2026-01-01T00:59:59Z", 3, "reach from 2026-01-01T01:00:00Z to "),
+        ("2999-01-01T00:00:00Z", 2, "reach from 2026-01-01T01:00:00Z to "),
+        ("yesterday", 2, 'not a W3C Datetime, such as 2026-11-20T21:00:00Z: "yester'),
+    ),
+)
+def test_says_which_states_there_are(archives, time, status, text):
+    archives.publish()
+    done = archives.sync(time, status=status)
+    assert text in done.errors()
+    assert done.texts == {}
+
+
+# What is not known of a state is said, and the rest is there.
+def test_says_what_is_not_known(archives):
+    archives.publish()
+    # No changes at all, or none after a time.
+    archives.offer(resourcelist="/list.xml", resourcelist_archive="/lists.xml")
+    assert archives.sync("03:00").texts == archives.state("03:00")
+    done = archives.sync("02:30", status=1)
+    assert done.texts == archives.state("01:00")
+    assert "no changes after 2026-01-01T01:00:00Z" in done.errors()
+    archives.offer(
+        resourcelist_archive="/lists.xml", changelist_archive="/changelists.xml"
+    )
+    assert archives.sync("02:59").texts == archives.state("02:59")
+    done = archives.sync("03:30", status=1)
+    assert done.texts == archives.state("03:00")
+    assert "no changes after 2026-01-01T03:00:00Z" in done.errors()
+    # A hole between the list and the first change.
+    archives.offer(resourcelist_archive="/lists.xml", changelist="/old/changes-2.xml")
+    done = archives.sync("02:30", status=1)
+    assert done.texts == {"a": "a one"}
+    assert "what changed between" in done.errors()
+
+
+# A past state is no mirror of today, and a mirror of today is no past state.
+def test_stays_what_it_is(archives, run):
+    archives.publish()
+    done = archives.sync("02:00")
+    url = archives.site.link("/source.xml")
+    refused = run("tidings", "sync", url, done.directory, status=2)
+    assert "is the state of its source at 2026-01-01T02:00:00Z" in refused.errors()
+    archives.sync("02:01", directory=done.directory, status=2)
+    archives.sync("02:00", directory=done.directory)
+    assert len(archives.site.asked("/versions/c/one")) == 1  # it has not gone
+    now = archives.home / "now"
+    run("tidings", "sync", url, now, "--until-caught-up")
+    refused = archives.sync("02:00", directory=now, status=2)
+    assert "is the state of its source at the present" in refused.errors()
+
+    # An audit compares it with that time.
+    run("tidings", "audit", done.directory)
+    told = run("tidings", "status", done.directory).output()
+    assert "complete as of 2026-01-01T02:00:00Z" in told
+    (done.directory / archives.site.link("/a.txt")[7:]).write_text("a 333")
+    assert "corrupt" in run("tidings", "audit", done.directory, status=1).output()
+
+
+# Our own: the changes from the beginning suffice, or a list of the archive.
+@pytest.mark.parametrize("has_list", (True, False))
+def test_makes_past_states_of_a_set(mirrored, has_list):
+    mirrored.set.create(rotate_entries=4, resource_list_keep=1)
+    states = []
+    for text in ("one", "two", "three"):
+        mirrored.change_many(1, 5, text)
+        mirrored.change("/r/4.txt", None)
+        mirrored.post()
+        states.append((mirrored.set.state()["datetime"], dict(mirrored.files)))
+        if has_list:
+            mirrored.set.build("resourcelist")
+    for n, (time, files) in enumerate(states):
+        mirrored.directory = mirrored.home / str(n)
+        for path, text in files.items():
+            mirrored.site.put(path, text)
+        mirrored.files = files
+        mirrored.sync("--as-of", time)
+    mirrored.directory = mirrored.home / "none"
+    done = mirrored.sync("--as-of", "2026-01-01", status=3)
+    assert f"reach from {states[0][0][:20]}" in done.errors()
