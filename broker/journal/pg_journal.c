@@ -324,6 +324,13 @@ pg_release(struct journal *journal)
     pg_roll_back(&j->turns);
 }
 
+/* How much longer the server may need for so many bytes. */
+static int64_t
+size_us(size_t size)
+{
+    return (int64_t)(size / 4);
+}
+
 /* Compares the clock of the server, which was `ahead_us` after the question and
  * `behind_us` before the answer. A time that the journal gets is never taken
  * back: all later ones follow it. So there are no turns with a wrong clock,
@@ -403,8 +410,11 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
     uint64_t allowed = TURN_BYTES;
     enum status rc = STATUS_OK;
 
-    if (j->bulk.size > 0 || j->is_staged) /* an old one makes room */
+    if (j->bulk.size > 0 || j->is_staged) { /* an old one makes room */
+        j->turns.until_us += size_us(j->bulk.size);
         rc = pg_run(&j->turns, &stage, 1, why);
+        j->turns.until_us = clock_steady_us() + TURN_US;
+    }
     j->is_staged = j->bulk.size > 0 && !rc;
     until_us = clock_steady_us() + CATCH_UP_US;
     for (r->end = j->is_alone ? 0 : UINT64_MAX;; allowed *= 2) {
@@ -528,7 +538,7 @@ limit_append(struct pg_journal *j)
     j->turns.until_us = j->asked_turn_us + POST_US;
     if (j->turns.until_us < least_us)
         j->turns.until_us = least_us;
-    j->turns.until_us += (int64_t)(j->append_size / 4);
+    j->turns.until_us += size_us(j->append_size);
 }
 
 static enum status
