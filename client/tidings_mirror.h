@@ -59,7 +59,10 @@ struct td_sync_event {
     uint64_t n_done;   /* fetched, already right, or deleted */
     uint64_t n_failed; /* given up */
     uint64_t bytes_done;
-    uint64_t bytes_wanted; /* still to fetch, of known lengths */
+    uint64_t bytes_wanted;   /* still to fetch, of known lengths */
+    uint64_t n_packages;     /* of dumps, fetched whole */
+    uint64_t n_unpacked;     /* files that came from packages, of n_done */
+    uint64_t bytes_packages; /* that came of packages, apart from bytes_done */
 };
 
 struct td_sync_options {
@@ -79,7 +82,8 @@ struct td_sync_options {
                                new sets of the source */
     unsigned patience_ms;   /* the same; nor does the mirror wait for a host of
                                resources that asks for a longer pause */
-    int has_no_dumps;       /* not 0: Resource Lists, in spite of dumps */
+    int has_no_dumps;       /* not 0: no packages: Resource Lists and single
+                               downloads, in spite of dumps */
     int has_no_mirrors;     /* not 0: `loc` alone, no links `duplicate` */
     uint64_t accept_deletions; /* as in td_follow_options */
     unsigned compare_ms;       /* as there; 0: a day */
@@ -100,6 +104,10 @@ struct td_sync_options {
  * dir   created if needed. Every resource is a file below it, at a path made
  *       from its URI: host, then the path's segments, with unsafe bytes
  *       percent-encoded; two URIs never share one. One process at a time.
+ *
+ * When the mirror has missed changes, the packages of the source's Change Dumps
+ * replace single downloads where they cost less: fewer bytes, a request counted
+ * as 4,096 of them.
  *
  * A file is replaced when its successor is on disk, complete, and has the
  * length and the digests in the source's entry; else it stays. When `loc`

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "client/baseline/document_stream.h"
 #include "client/baseline/dump_reader.h"
-#include "client/baseline/part_queue.h"
 #include "client/dumps/scratch_dir.h"
 #include "client/dumps/zip_reader.h"
 #include "client/lib/pause.h"
@@ -279,6 +278,13 @@ enum what { RESOURCES, PACKAGES, INDEX, NOTHING };
 static enum what
 what_of(const struct baseline *b, const struct document_head *head)
 {
+    if (b->plan.takes && b->now.is_manifest)
+        return RESOURCES;
+    if (b->plan.takes)
+        return head->is_index || (head->has_capability &&
+                                  head->capability == CAP_CHANGEDUMP_ARCHIVE)
+                   ? INDEX
+                   : PACKAGES;
     if (head->has_capability && head->capability != CAP_RESOURCELIST &&
         head->capability != CAP_RESOURCEDUMP)
         return NOTHING;
@@ -287,6 +293,23 @@ what_of(const struct baseline *b, const struct document_head *head)
     if (head->has_capability)
         return head->capability == CAP_RESOURCELIST ? RESOURCES : PACKAGES;
     return b->is_dump ? PACKAGES : RESOURCES;
+}
+
+/* Adds the manifest of a package before it, if it has an address. */
+static void
+add_manifest(struct baseline *b, const struct change *c, struct part *package)
+{
+    struct part part = *package;
+    size_t n_known = b->n_known, i = 0;
+
+    part.is_package = false;
+    part.is_manifest = true;
+    while (i < c->n_links && !slice_is(c->links[i].rel, "contents"))
+        i++;
+    if (i == c->n_links)
+        return;
+    add_part(b, &part, c->links[i].href, (struct slice){NULL, 0});
+    package->has_manifest = b->n_known == n_known;
 }
 
 static void
@@ -299,6 +322,10 @@ add_child(struct baseline *b, const struct document_entry *entry,
     like.is_package = is_package;
     like.is_alone = head->kind == DOCUMENT_ROBOTS || b->base.is_wanted;
     like.length = entry->change.length;
+    like.from_us = entry->from_us;
+    like.until_us = entry->until_us;
+    if (b->plan.takes && is_package)
+        add_manifest(b, &entry->change, &like);
     like.has_time |=
         head->at_us != DATETIME_NONE || entry->at_us != DATETIME_NONE;
     like.has_seq |= head->td.epoch[0] != '\0';
@@ -420,7 +447,9 @@ on_read_entry(const struct document_entry *entry,
         add_child(b, entry, head, false);
         break;
     case PACKAGES:
-        add_child(b, entry, head, !slice_is(entry->capability, "resourcedump"));
+        add_child(b, entry, head,
+                  !slice_is(entry->capability, "resourcedump") &&
+                      !slice_is(entry->capability, "changedump"));
         break;
     case RESOURCES:
         if (slice_is(entry->capability, "resourcelist"))
@@ -576,6 +605,9 @@ on_manifest(const struct document_head *head, void *user)
 {
     struct baseline *b = user;
 
+    if (head->has_capability && head->capability == CAP_CHANGEDUMP_MANIFEST &&
+        !b->plan.takes)
+        fail_document(b, "it is a package of a Change Dump");
     note_report(b, head);
     baseline_place_head(&b->place, head, true, &b->now);
 }
@@ -613,7 +645,10 @@ static const struct dump_reader_calls dump_calls = {on_manifest, on_member,
 static void
 begin_reading(struct baseline *b, const char *url, bool is_anew)
 {
-    struct part first = {.length = LENGTH_NONE, .has_time = b->plan.has_as_of};
+    struct part first = {.length = LENGTH_NONE,
+                         .has_time = b->plan.has_as_of,
+                         .from_us = DATETIME_NONE,
+                         .until_us = DATETIME_NONE};
 
     if (is_anew)
         baseline_place_init(&b->place);
@@ -632,6 +667,18 @@ begin_reading(struct baseline *b, const char *url, bool is_anew)
     b->n_attempts = 0;
     b->pause_ms = PAUSE_FIRST;
     add_part(b, &first, slice_of(url), (struct slice){NULL, 0});
+}
+
+/* A part of a Change Dump has failed: goes on with the others. */
+static bool
+leaves_part(struct baseline *b)
+{
+    if (!b->plan.takes || b->why.rc == STATUS_MEMORY)
+        return false;
+    b->plan.on_note(b->why.text, b->user);
+    problem_clear(&b->why);
+    end_part(b);
+    return true;
 }
 
 /* The dump has failed: begins the list, if there is one. */
@@ -814,17 +861,26 @@ on_turn(void *user)
         b->reading = NULL;
         dump_reader_free(b->dump);
         b->dump = NULL;
+        if (leaves_part(b))
+            return;
         if (!falls_back(b)) {
             end_baseline(b);
             return;
         }
     }
     part = baseline_parts_first(&b->parts);
+    if (part && b->plan.takes && !b->plan.takes(part, b->user)) {
+        end_part(b);
+        return;
+    }
     if (part) {
         b->now = *part;
         start_next(b);
     } else if (b->base.is_wanted) {
         end_search(b);
+        return;
+    } else if (b->plan.takes) {
+        end_baseline(b);
         return;
     } else if (b->lost.rc && !b->has_list) {
         fail_because(b, &b->lost);

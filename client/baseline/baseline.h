@@ -36,6 +36,7 @@
  */
 #pragma once
 
+#include "client/baseline/part_queue.h"
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
 #include "client/source/document.h"
@@ -69,6 +70,13 @@ struct baseline_plan {
     unsigned patience_s; /* a server that asks for a longer pause is
                             STATUS_UNREACHABLE at once; 0: the baseline
                             waits, for an hour at most */
+    /* If set, the Resource Dump that is offered is a Change Dump, its index or
+     * archive, and is read for its bytes: entries that this returns true for,
+     * packages among them. A manifest with an address (`contents`) comes before
+     * its package, and hands its entries over without files. Called again
+     * before a further attempt. A part that cannot be had is reported
+     * (on_note), and the others are read; there is no place. */
+    bool (*takes)(const struct part *part, void *user);
     /* Receives the resources as a new reading, which the owner of the listing
      * completes at the end (survey_take, survey_compare). NULL: none. Must
      * stay until the end. */
@@ -81,7 +89,8 @@ struct baseline_plan {
     /* Called, if set, when a document cannot be had and is asked for again in
      * `ms`; may free the baseline. */
     void (*on_wait)(const struct problem *why, unsigned ms, void *user);
-    /* Called, if set, with the reason why the list replaces the dump. */
+    /* Called, if set, with the reason why the list replaces the dump, or why
+     * a part is not used. */
     void (*on_note)(const char *text, void *user);
     /* Called, if set, when the list is read again, because it has changed
      * meanwhile: all resources handed over are void. */

@@ -1,5 +1,5 @@
 /*
- * dump_reader.c - one package of a Resource Dump.
+ * dump_reader.c - one package of a dump.
  *
  *     FETCHING --> EXPECTING --> HANDING --> ENDING
  *        ^  |      (manifest)    (manifest, members)
@@ -175,9 +175,9 @@ expect_some(struct dump_reader *d)
     head = document_head(d->document);
     if (head->is_index || (head->has_capability &&
                            head->capability != CAP_RESOURCEDUMP_MANIFEST &&
+                           head->capability != CAP_CHANGEDUMP_MANIFEST &&
                            head->capability != CAP_RESOURCELIST)) {
-        problem(&d->why, STATUS_MALFORMED,
-                "manifest.xml is none of a Resource Dump");
+        problem(&d->why, STATUS_MALFORMED, "manifest.xml is none of a dump");
         fail_package(d);
         return;
     }

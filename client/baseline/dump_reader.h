@@ -1,6 +1,6 @@
 /*
- * dump_reader.h - fetches one package of a Resource Dump, and hands its
- * entries over.
+ * dump_reader.h - fetches one package of a Resource Dump or a Change Dump, and
+ * hands its entries over.
  *
  *     dump_reader_start --> on_head, on_entry ... --> on_end
  *          |                                         nothing after it

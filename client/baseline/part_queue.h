@@ -23,6 +23,11 @@ struct part {
     bool has_seq;  /* ... a seq */
     bool is_alone; /* a robots.txt names it: other parts count without it */
 
+    /* Of Change Dumps (baseline_plan.takes). */
+    int64_t from_us, until_us; /* or DATETIME_NONE */
+    bool is_manifest;          /* of the package after it ... */
+    bool has_manifest;         /* ... which says so */
+
     /* Of a document that was read, to see whether it is still the same. */
     char *etag; /* NULL: none */
     char bytes[DIGEST_TEXT_SIZE + 1];

@@ -96,9 +96,11 @@ put_event(struct mirror *m, const struct td_sync_event *e)
     if (e->what == TD_SYNC_WRITTEN)
         put_members(stdout, ",", "bytes:n", e->bytes);
     put_members(stdout, ",",
-                "listed:z wanted:n done:n failed:n bytesDone:n bytesWanted:n",
+                "listed:z wanted:n done:n failed:n bytesDone:n bytesWanted:n "
+                "packages:z fromPackages:z packageBytes:z",
                 e->n_listed, e->n_wanted, e->n_done, e->n_failed, e->bytes_done,
-                e->bytes_wanted);
+                e->bytes_wanted, e->n_packages, e->n_unpacked,
+                e->bytes_packages);
     end_line(m);
 }
 
@@ -239,9 +241,12 @@ run_sync(const struct arguments *arguments)
                  &m->sync);
     progress_clear();
     if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
-        print_values(false, "done:n failed:n bytes:n position:e",
+        print_values(false,
+                     "done:n failed:n bytes:n packages:z from_packages:z "
+                     "package_bytes:z position:e",
                      m->last.n_done, m->last.n_failed, m->last.bytes_done,
-                     m->position);
+                     m->last.n_packages, m->last.n_unpacked,
+                     m->last.bytes_packages, m->position);
     if (m->error)
         return cannot_write(m->error);
     if (rc == TD_STOPPED && (m->sync.until_caught_up || m->sync.as_of))
@@ -269,6 +274,9 @@ const struct command sync_command = {
         "back, and all else is done. Each run tells their number, and "
         "--until-caught-up ends with 1. Look whether that is right, then give "
         "--accept-deletions with that number: it holds for no more.\n\n"
+        "Where many files have changed, packages of the source's Change Dumps "
+        "replace single downloads if they cost less; the last line counts "
+        "them.\n\n"
         "The mirror is compared with the whole list of the source every "
         "--compare seconds, and at once when something does not fit. tidings "
         "status DIR says since when it is known to be complete, or why "

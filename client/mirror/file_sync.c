@@ -187,9 +187,11 @@ is_right_file(const struct mirror_db_resource *r, int dir_fd, const char *name)
     return is;
 }
 
-bool
-file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
-                   bool *is_there)
+/* Clears the path of a resource without a noted file. A file with the right
+ * digest and length sets *is_there; without a digest from the source none is
+ * right. One that may be ours stays; all else moves to found/. */
+static bool
+make_way(struct mirror *m, const struct mirror_db_resource *r, bool *is_there)
 {
     char where[MIRROR_DIR_WHERE_SIZE] = "";
     char text[2 * RESOURCE_PATH_MAX];
@@ -316,9 +318,13 @@ on_out(int64_t id, void *user)
     file_sync_poke(w);
 }
 
-bool
-file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
-               const char *file, bool *is_taken)
+/* Takes a wanted resource whose file came without a download: `file` (a path on
+ * the mirror's file system) is whole and right, or NULL: it is at its path
+ * already. *is_taken false: a download is under way, and the caller keeps the
+ * file. Inside mirror_write; false: mirror_fail was called. */
+static bool
+take_file(struct file_sync *w, const struct mirror_db_resource *r,
+          const char *file, bool *is_taken)
 {
     struct mirror *m = w->m;
     struct flight *flight = flight_of(w, r->id) ? NULL : begin_flight(w, r);
@@ -345,9 +351,47 @@ file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
 }
 
 bool
-file_sync_make_room(struct file_sync *w)
+file_sync_wants(struct mirror *m, const struct mirror_db_description *t,
+                struct mirror_db_resource *r)
 {
-    return w->n_flights < FLIGHTS || file_commit_finish(w->group);
+    uint64_t max_file = m->client->room.limits.max_file_bytes;
+    bool has_common;
+
+    if (!mirror_db_find(&m->db, t->loc, r) || r->todo != MIRROR_DB_FETCH ||
+        !hashes_agree(r->wanted.hash, t->hash, &has_common) ||
+        (max_file && t->length != LENGTH_NONE && t->length > max_file))
+        return false;
+    if (r->wanted.length != t->length &&
+        (!has_common ||
+         (r->wanted.length != LENGTH_NONE && t->length != LENGTH_NONE)))
+        return false;
+    return has_common ||
+           (!r->wanted.hash.size &&
+            (t->when_us == DATETIME_NONE || t->when_us == r->wanted.when_us));
+}
+
+bool
+file_sync_adopt(struct file_sync *w, const struct mirror_db_description *t,
+                const char *file)
+{
+    struct mirror *m = w->m;
+    struct mirror_db_resource r;
+    bool is_there = false;
+    bool is_taken;
+
+    if ((w->n_flights == FLIGHTS && !file_commit_finish(w->group)) ||
+        !mirror_write(m))
+        return false;
+    if (!file_sync_wants(m, t, &r))
+        return !m->is_over;
+    if ((!r.is_there && !make_way(m, &r, &is_there)) ||
+        !take_file(w, &r, is_there ? NULL : file, &is_taken))
+        return false;
+    if (is_taken && !is_there) {
+        m->bytes_done += t->length == LENGTH_NONE ? 0 : t->length;
+        m->n_unpacked++;
+    }
+    return true;
 }
 
 bool
@@ -486,9 +530,8 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
             is_full = true;
             continue;
         }
-        if (!mirror_write(m) ||
-            (!r.is_there && !file_sync_make_way(m, &r, &is_there)) ||
-            (is_there && !file_sync_take(w, &r, NULL, &is_taken)))
+        if (!mirror_write(m) || (!r.is_there && !make_way(m, &r, &is_there)) ||
+            (is_there && !take_file(w, &r, NULL, &is_taken)))
             return false;
         if (is_there)
             continue;

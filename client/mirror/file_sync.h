@@ -13,6 +13,7 @@
 #include "client/downloads/downloads.h"
 #include "client/tidings.h"
 
+struct mirror_db_description;
 struct mirror_db_resource;
 struct mirror;
 struct file_sync;
@@ -29,30 +30,22 @@ void file_sync_poke(struct file_sync *work);
  * changes are likely to overtake them. */
 void file_sync_hold(struct file_sync *work, bool holds);
 
-/* Takes a wanted resource whose file came without a download: `file` (a path on
- * the mirror's file system) is whole and right, or NULL: it is at its path
- * already. *is_taken false: a download is under way, and the caller keeps the
- * file. Inside mirror_write; false: mirror_fail was called. */
-bool file_sync_take(struct file_sync *work,
-                    const struct mirror_db_resource *resource, const char *file,
-                    bool *is_taken);
+/* Finds the resource that the database wants just as `t` says: by a digest that
+ * both have, or, if none is wanted, by its length and its time (DATETIME_NONE:
+ * any). False: none, or it is larger than is allowed. */
+bool file_sync_wants(struct mirror *m, const struct mirror_db_description *t,
+                     struct mirror_db_resource *resource);
 
-/* Makes room for a file of file_sync_take; may block, and commit the
- * transaction of mirror_write. False: mirror_fail was called. */
-bool file_sync_make_room(struct file_sync *work);
+/* Takes a file of a package, with checked digests, if it is wanted. May commit
+ * the transaction of mirror_write. False: mirror_fail was called. */
+bool file_sync_adopt(struct file_sync *work,
+                     const struct mirror_db_description *t, const char *file);
 
 /* Blocks until all files that have come are in their places and noted. False:
  * mirror_fail was called. */
 bool file_sync_finish(struct file_sync *work);
 
 bool file_sync_is_idle(const struct file_sync *work);
-
-/* Clears the path of a resource without a noted file. A file with the right
- * digest and length sets *is_there; without a digest from the source none is
- * right. One that may be ours stays; all else moves to found/. */
-bool file_sync_make_way(struct mirror *m,
-                        const struct mirror_db_resource *resource,
-                        bool *is_there);
 
 /*
  * The links `duplicate` of a resource, as the database

@@ -117,6 +117,9 @@ count_event(const struct mirror *m, struct td_sync_event *event)
     event->bytes_done =
         m->bytes_done + (m->downloads ? downloads_bytes(m->downloads) : 0);
     event->bytes_wanted = c->bytes_wanted;
+    event->n_packages = m->client->room.n_packages;
+    event->n_unpacked = m->n_unpacked;
+    event->bytes_packages = m->client->room.bytes_packages;
 }
 
 void

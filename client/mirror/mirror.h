@@ -3,6 +3,7 @@
  *
  *     sync_run.c    source --> sets --> followers --> database what to have
  *     file_sync.c   database --> downloads                     what to fetch
+ *     change_packages.c         packages --> files, in place of downloads
  *     file_commit.c downloads, removals --> files, database    what is on disk
  *     audit.c       two databases, files --> findings, repair
  *
@@ -34,6 +35,7 @@ struct mirror {
     struct td_sync_event last; /* the numbers of the last event */
     uint64_t n_done;
     uint64_t bytes_done; /* without those of downloads */
+    uint64_t n_unpacked; /* files from packages */
     bool has_news;       /* a feed changed the database since work looked */
     bool is_over;        /* the run has ended */
     struct problem why;  /* why it ended */

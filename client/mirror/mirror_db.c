@@ -436,6 +436,21 @@ mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo, int64_t after_id,
 }
 
 bool
+mirror_db_wanted(struct mirror_db *db, int64_t set, int64_t from_us,
+                 int64_t until_us, struct mirror_db_wanted *wanted)
+{
+    return find_row(db, NULL,
+                    "SELECT count(*), total(bytes), min(when_us) FROM resources"
+                    " JOIN members ON resource = id AND set_id = ?"
+                    " WHERE todo = ? AND todo <> 0 AND left_run <> ?"
+                    " AND (when_us BETWEEN ? AND ? OR when_us = ?)",
+                    DB_VALUES(set, MIRROR_DB_FETCH, db->run, from_us,
+                              until_us == DATETIME_NONE ? INT64_MAX : until_us,
+                              DATETIME_NONE),
+                    DB_INTO(&wanted->n, &wanted->bytes, &wanted->oldest_us));
+}
+
+bool
 mirror_db_walk(struct mirror_db *db, bool is_first,
                struct mirror_db_resource *resource)
 {

@@ -20,8 +20,8 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
+#include "client/mirror/change_packages.h"
 #include "client/mirror/file_sync.h"
-#include "client/mirror/mirror.h"
 #include "client/source/source_position.h"
 #include "client/source/source_sets.h"
 #include "proto/resourcesync/change.h"
@@ -84,6 +84,7 @@ struct set_sync {
     char position[TD_POSITION_SIZE];
     char reported[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
     bool is_current; /* the source has nothing behind the position */
+    struct change_packages *packages; /* of what it has missed, or NULL */
 
     /* While it is open. */
     struct td_follower *follower;
@@ -92,6 +93,7 @@ struct set_sync {
     struct buf links;
     bool is_behind;
     bool has_arrived; /* changes are new ones, not history */
+    bool is_away;     /* may have missed changes: a Change Dump may have them */
     int64_t behind_since_ms;
     struct mirror_db_certainty certainty;
     bool is_doubted;        /* since the reading of the list began */
@@ -214,32 +216,6 @@ describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
     return !f->hash.failed && !f->links.failed;
 }
 
-/* Gives a file of a dump, with checked digests, to work, unless the database
- * wants another one, has it already, or it is too large. */
-static bool
-take_file(struct set_sync *f, const struct td_change *c, int64_t id)
-{
-    struct mirror *m = f->m;
-    uint64_t max_file = m->client->room.limits.max_file_bytes;
-    struct mirror_db_resource r;
-    bool is_there = false;
-    bool is_taken;
-
-    if (!file_sync_make_room(m->work) || !mirror_db_get(&m->db, id, &r))
-        return false;
-    if (r.todo != MIRROR_DB_FETCH || r.wanted.length != c->length ||
-        !slice_equal(r.wanted.hash, buf_slice(&f->hash)) ||
-        (max_file && c->length != LENGTH_NONE && c->length > max_file))
-        return true;
-    if (!mirror_write(m) ||
-        (!r.is_there && !file_sync_make_way(m, &r, &is_there)) ||
-        !file_sync_take(m->work, &r, is_there ? NULL : c->file, &is_taken))
-        return false;
-    if (is_taken && !is_there)
-        m->bytes_done += c->length == LENGTH_NONE ? 0 : c->length;
-    return true;
-}
-
 static bool
 report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 {
@@ -269,7 +245,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
                                       m->db.counts.n_resources, &why))
         return mirror_fail(m, &why);
     /* Not for changes: the message may yet be applied in another way. */
-    return !is_baseline || !c->file || take_file(f, c, id);
+    return !is_baseline || !c->file || file_sync_adopt(m->work, &t, c->file);
 }
 
 /* Reports how many deletions are held back now, by the follower and by the
@@ -401,13 +377,13 @@ take_files(struct set_sync *f, const struct td_message *message)
     for (size_t i = message->n_changes; m->work && i-- > 0;) {
         const struct td_change *c = &message->changes[i];
         struct mirror_db_description t;
-        struct mirror_db_resource r;
 
         if (!c->file || !c->loc)
             continue;
         if (!describe_change(f, c, false, &t))
             return mirror_fail_memory(m);
-        if (!mirror_db_find(&m->db, t.loc, &r) || !take_file(f, c, r.id))
+        t.when_us = DATETIME_NONE; /* that of report_change may be another */
+        if (!file_sync_adopt(m->work, &t, c->file))
             return false;
     }
     return true;
@@ -481,7 +457,34 @@ static void
 set_out(struct set_sync *f)
 {
     f->has_arrived = false;
+    f->is_away = true;
     f->behind_since_ms = clock_steady_ms();
+}
+
+static void
+on_packages_end(void *user)
+{
+    struct set_sync *f = user;
+
+    f->packages = NULL;
+    source_sets_turn(&f->run->tour);
+}
+
+/* Looks at the Change Dump, once the set has read what it may have missed. */
+static void
+look_for_packages(struct set_sync *f)
+{
+    const struct offered *o = &f->follower->offered;
+    const char *dump = o->change_dump ? o->change_dump : o->change_dump_archive;
+
+    if (!f->is_away || !(f->has_arrived || f->is_current))
+        return;
+    f->is_away = false;
+    if (!f->m->work || !dump || f->packages || f->m->options->has_no_dumps)
+        return;
+    f->packages = change_packages_start(f->m, f->set, dump, on_packages_end, f);
+    if (!f->packages)
+        mirror_fail_memory(f->m);
 }
 
 static void
@@ -501,6 +504,7 @@ note_where(struct set_sync *f, const struct td_message *message)
         timer_start(&f->quiet, QUIET_MS);
     if (message->position && strlen(message->position) < sizeof(f->position))
         strcpy(f->position, message->position);
+    look_for_packages(f);
     if (message->is_comparison) /* its end has reported TD_SYNC_COMPLETE */
         return;
     if (message->kind == TD_BASELINE_BEGIN)
@@ -552,6 +556,7 @@ on_quiet(void *user)
 
     f->is_behind = false;
     f->has_arrived = true;
+    look_for_packages(f);
     report_news(f);
 }
 
@@ -715,6 +720,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
     bool is_open = false;
 
     problem_memory(why);
+    new.packages = f->packages;
     memcpy(new.reported, f->reported, sizeof(new.reported));
     *f = new;
     timer_init(&f->quiet, m->client->loop, on_quiet, f);
@@ -824,19 +830,24 @@ on_turn(void *user)
     struct run *run = user;
     struct mirror *m = run->m;
     bool is_behind = false;
+    bool is_packed = false; /* packages may have what is wanted */
     bool is_idle;
 
     if (m->is_over)
         return;
-    for (size_t i = 0; i < run->tour.rounds.n; i++)
-        is_behind |= ((struct set_sync *)run->tour.stops[i].own)->is_behind;
+    for (size_t i = 0; i < run->tour.rounds.n; i++) {
+        const struct set_sync *set = run->tour.stops[i].own;
+
+        is_behind |= set->is_behind;
+        is_packed |= set->packages != NULL;
+    }
     if (run->tour.rounds.n_opened < run->tour.rounds.n &&
         clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
     if (m->options->as_of) /* what a later change replaces need not be had */
         is_behind = !source_sets_is_over(&run->tour);
     if (m->work)
-        file_sync_hold(m->work, is_behind);
+        file_sync_hold(m->work, is_behind || is_packed);
     is_idle = !m->work || file_sync_is_idle(m->work);
     if (is_idle && !is_behind && !m->db.counts.n_left)
         report_caught_up(run);
@@ -978,8 +989,12 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
     if (m->work && m->options->as_of)
         file_sync_hold(m->work, true);
     rc = turn_run(&run, is_ready, why);
-    for (size_t i = 0; i < run.tour.rounds.n; i++)
-        set_sync_close(run.tour.stops[i].own);
+    for (size_t i = 0; i < run.tour.rounds.n; i++) {
+        struct set_sync *set = run.tour.stops[i].own;
+
+        change_packages_free(set->packages);
+        set_sync_close(set);
+    }
     shared_stream_fini(&run.shared);
     file_sync_free(m->work);
     m->work = NULL;

@@ -1,0 +1,160 @@
+/*
+ * change_packages.c - files from the packages of Change Dumps: chooses what
+ * baseline.h reads.
+ */
+#include "client/mirror/change_packages.h"
+
+#include "client/baseline/baseline.h"
+#include "client/mirror/file_sync.h"
+
+/* Documents, manifests and packages that are weighed. */
+#define LOOKS_MAX 1000
+
+struct change_packages {
+    struct mirror *m;
+    int64_t set;
+    void (*on_end)(void *user);
+    void *user;
+    struct offered offered;
+    char *path; /* of the scratch directory */
+    struct baseline *baseline;
+    int64_t oldest_us; /* change of a wanted resource, or DATETIME_NONE */
+    unsigned n_looks;
+    struct mirror_db_wanted has; /* what a part has of what is wanted */
+    uint64_t members_bytes;      /* of all members, as the last manifest says */
+    bool is_manifest;            /* that is read */
+};
+
+/* Reports why files are fetched one by one. */
+static void
+on_note(const char *why, void *user)
+{
+    struct change_packages *p = user;
+    char text[1200];
+
+    snprintf(text, sizeof(text),
+             "Change Dump: %.1000s; its files are fetched one by one", why);
+    MIRROR_REPORT(p->m, TD_SYNC_TROUBLE, .why = text);
+}
+
+/* Counts an entry of a manifest, or takes the file of a package. */
+static bool
+on_entry(const struct document_entry *e, const char *file, void *user)
+{
+    struct change_packages *p = user;
+    const struct mirror_db_description t = {.loc = e->change.loc,
+                                            .hash = e->change.hash,
+                                            .length = e->change.length,
+                                            .when_us = e->when_us};
+    struct mirror_db_resource r;
+    char path[PATH_MAX];
+
+    if (p->is_manifest && t.length != LENGTH_NONE)
+        p->members_bytes += t.length;
+    if (p->m->is_over || !e->path.size || !file_sync_wants(p->m, &t, &r))
+        return true;
+    if (p->is_manifest) {
+        p->has.n++;
+        p->has.bytes += r.bytes;
+    } else if (!file) {
+        on_note("a member of a package is not what the manifest says", p);
+    } else {
+        snprintf(path, sizeof(path), "%s/%s", p->path, file);
+        (void)file_sync_adopt(p->m->work, &t, path);
+    }
+    return true;
+}
+
+/* Counts what a part may have of what is wanted, by its times. */
+static bool
+estimate(struct change_packages *p, const struct part *part)
+{
+    p->has.n = 0;
+    if (p->n_looks == LOOKS_MAX ||
+        (part->until_us != DATETIME_NONE && part->until_us < p->oldest_us))
+        return true;
+    if (++p->n_looks == LOOKS_MAX)
+        on_note("it has more packages than are looked at", p);
+    return mirror_db_wanted(&p->m->db, p->set, part->from_us, part->until_us,
+                            &p->has);
+}
+
+/* Weighs a part against what it has of what is wanted: a package by its own
+ * manifest, which was read before, else by its times. */
+static bool
+takes_part(const struct part *part, void *user)
+{
+    struct change_packages *p = user;
+    uint64_t length = part->length;
+    uint64_t n;
+
+    /* Notes the files of the package before: they are wanted no more. */
+    if (p->m->is_over || !file_sync_finish(p->m->work) ||
+        (!part->has_manifest && !estimate(p, part)))
+        return false;
+    n = p->has.n;
+    p->is_manifest = part->is_manifest;
+    if (part->is_package && part->has_manifest && length == LENGTH_NONE)
+        length = p->members_bytes;
+    if (part->is_package)
+        return n && length != LENGTH_NONE &&
+               length < p->has.bytes + (n - 1) * CHANGE_PACKAGES_REQUEST;
+    if (part->is_manifest) { /* its entries say more than its times */
+        p->has = (struct mirror_db_wanted){.n = 0};
+        p->members_bytes = 0;
+    }
+    return n + part->is_manifest >= CHANGE_PACKAGES_LEAST;
+}
+
+static void
+on_end(const struct problem *why, const struct source_position *place,
+       const struct source_position *guess, void *user)
+{
+    struct change_packages *p = user;
+
+    (void)place;
+    (void)guess;
+    p->baseline = NULL;
+    if (why->rc)
+        on_note(why->text, p);
+    p->on_end(p->user);
+    change_packages_free(p);
+}
+
+struct change_packages *
+change_packages_start(struct mirror *m, int64_t set, const char *dump,
+                      void (*on_end_of_all)(void *user), void *user)
+{
+    struct change_packages *p = calloc(1, sizeof(*p));
+    struct baseline_plan plan = {.takes = takes_part, .on_note = on_note};
+    struct problem why;
+
+    if (!p)
+        return NULL;
+    p->m = m;
+    p->set = set;
+    p->on_end = on_end_of_all;
+    p->user = user;
+    p->offered.resource_dump = strdup(dump);
+    plan.offered = &p->offered;
+    plan.scratch = p->path = mirror_dir_make_scratch(m->dir, set, &why);
+    if (p->path && p->offered.resource_dump &&
+        mirror_db_wanted(&m->db, set, DATETIME_NONE, DATETIME_NONE, &p->has))
+        p->baseline = baseline_start(m->client, &plan, on_entry, on_end, p);
+    p->oldest_us = p->has.oldest_us;
+    if (p->baseline)
+        return p;
+    change_packages_free(p);
+    return NULL;
+}
+
+void
+change_packages_free(struct change_packages *p)
+{
+    if (!p)
+        return;
+    baseline_free(p->baseline);
+    offered_fini(&p->offered);
+    free(p->path);
+    free(p);
+}
