@@ -115,7 +115,23 @@ access_problem(struct db *db, int result, bool is_read, struct problem *why)
 enum status
 db_exec(struct db *db, const char *sql, struct problem *why)
 {
-    int result = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+    return db_script(db, sql, NULL, why);
+}
+
+static int
+add_column(void *to, int n, char **values, char **names)
+{
+    (void)n;
+    (void)names;
+    if (to && values[0])
+        buf_add_text(to, values[0]);
+    return SQLITE_OK;
+}
+
+enum status
+db_script(struct db *db, const char *sql, struct buf *to, struct problem *why)
+{
+    int result = sqlite3_exec(db->handle, sql, add_column, to, NULL);
 
     return result ? sql_problem(db, result, sql, why) : STATUS_OK;
 }

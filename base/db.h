@@ -121,6 +121,10 @@ MUST_CHECK enum status db_look_version(const char *path, int64_t *version,
 
 MUST_CHECK enum status db_exec(struct db *db, const char *sql,
                                struct problem *why);
+
+/* The same, and appends the first column of each row, a text, to `to`. */
+MUST_CHECK enum status db_script(struct db *db, const char *sql, struct buf *to,
+                                 struct problem *why);
 MUST_CHECK enum status db_prepare(struct db *db, sqlite3_stmt **statement,
                                   const char *sql, struct problem *why);
 

@@ -24,12 +24,12 @@ string(REGEX REPLACE "(..)" "0x\\1," tag "${tag}")
 file(WRITE ${OUT} "#include \"broker/documents/web_files.h\"
 
 static const unsigned char plain[] = {
-    ${plain}};
+    ${plain} 0x00};
 static const unsigned char packed[] = {
     ${packed}};
 
 const struct web_file ${NAME} = {
-    {(const char *)plain, sizeof(plain)},
+    {(const char *)plain, sizeof(plain) - 1},
     {(const char *)packed, sizeof(packed)},
     {{${tag}}}};
 ")

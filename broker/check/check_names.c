@@ -23,6 +23,7 @@
 #include "broker/backup/backup_offer.h"
 #include "broker/bucket/vault.h"
 #include "broker/check/inspection.h"
+#include "broker/documents/oai.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
 #include "broker/sets/data_directory.h"
@@ -169,7 +170,8 @@ static enum judgement
 judge_of_set(struct names *n, struct entry *e)
 {
     if (!e->is_dir)
-        return known_if(is_known_database(e->name, PLACE_SET));
+        return known_if(is_known_database(e->name, PLACE_SET) ||
+                        slice_starts(slice_of(e->name), OAI_FILE));
     e->next = PLACE_BUILDS;
     for (n->kind = 0; n->kind < GENERATION_KINDS; n->kind++)
         if (!strcmp(e->name, links_kinds[n->kind].folder))

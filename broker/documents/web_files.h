@@ -10,9 +10,9 @@
 #include "proto/resourcesync/digest.h"
 
 struct web_file {
-    struct slice plain;
-    struct slice gzip; /* the same, compressed */
-    struct digest tag; /* SHA-256 of `plain` */
+    struct slice plain; /* terminated */
+    struct slice gzip;  /* the same, compressed */
+    struct digest tag;  /* SHA-256 of `plain` */
 };
 
 extern const struct web_file web_tidings_css;
@@ -29,3 +29,7 @@ extern const struct web_file broker_http_openapi_json,
 
 /* The tables of the outbox, for tidingsd postgresql init */
 extern const struct web_file broker_commands_outbox_sql;
+
+/* The records of OAI-PMH, and answers made of them (oai.c) */
+extern const struct web_file broker_documents_oai_fold_sql,
+    broker_documents_oai_answer_sql;

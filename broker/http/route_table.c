@@ -2,6 +2,7 @@
 
 #include "broker/access/token_json.h"
 #include "broker/documents/documents.h"
+#include "broker/documents/oai.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/settings.h"
 #include "proto/http/request_head.h"
@@ -29,6 +30,9 @@
 
 #define FILTERS "change, prefix, type, tag, data"
 
+#define OAI_ARGUMENTS \
+    "verb, identifier, metadataPrefix, from, until, set, resumptionToken"
+
 /* The readers of proto/input/input_formats.h. */
 #define CHANGES                                                           \
     "application/xml, application/json, application/x-ndjson, text/xml, " \
@@ -38,6 +42,7 @@
 
 /* Texts of several rows */
 #define BAD_QUERY  "a parameter is malformed"
+#define BAD_FORM   "an argument is malformed, or no text of XML"
 #define BAD_JSON   "a parameter or the JSON is malformed"
 #define NO_AFTER   "`after` is missing or malformed"
 #define NOT_KNOWN  "there is no such subscription"
@@ -263,6 +268,15 @@ const struct route route_table[] = {
                   {202, JSON, "Built"},
                   {409, "content of some resources is not there (`missing`)"},
                   {410, LOST}}},
+
+    {METHOD_GET, "/sets/{set}/oai", handle_oai, OF_SET,
+     .does = "Answers a harvester of OAI-PMH 2.0", .rights = RIGHT_SUBSCRIBE,
+     .parameters = OAI_ARGUMENTS,
+     .statuses = {{200, "text/xml"}, {400, BAD_FORM}, {410, GONE}}},
+    {METHOD_POST, "/sets/{set}/oai", handle_oai, OF_SET,
+     .does = "Answers a harvester of OAI-PMH 2.0", .rights = RIGHT_SUBSCRIBE,
+     .bodies = {{FORM, .bytes = OAI_FORM_MAX, .is_optional = true}},
+     .statuses = {{200, "text/xml"}, {400, BAD_FORM}, {410, GONE}}},
 
     {METHOD_GET, "/sets/{set}/rate", handle_set_rate_get, OF_SET,
      .does = "Reads the last hour of a set, minute by minute",

@@ -42,7 +42,8 @@ handler_fn handle_changes_post, handle_multipart_post, handle_memory_get,
     handle_sets_get, handle_set_get, handle_set_change, handle_harvest_get,
     handle_hub_form, handle_hub_notification, handle_hub_keys, handle_command,
     handle_session_delete, handle_session_post, handle_tickets_post,
-    handle_backup_get, handle_backup_post, handle_token, handle_token_self;
+    handle_backup_get, handle_backup_post, handle_token, handle_token_self,
+    handle_oai;
 
 /* What handle_report_get answers with. */
 enum report { REPORT_STATUS, REPORT_CONFIG, REPORT_METRICS, REPORT_BRIDGES };

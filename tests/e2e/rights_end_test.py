@@ -288,6 +288,8 @@ CASES = {
     "GET /sets/{set}/harvest": SHORT,
     "PUT /sets/{set}/harvest": [Half(json.dumps({**HARVEST, "added": 1}), JSON)],
     "DELETE /sets/{set}/harvest": SHORT,
+    "GET /sets/{set}/oai": SHORT,
+    "POST /sets/{set}/oai": [Half("verb=Identify")],
     "GET /sets/{set}/rate": SHORT,
     "POST /sets/{set}/rotate": [Half()],
     "POST /sets/{set}/resourcelist": [Half()],

@@ -598,6 +598,14 @@ CASES = {
         409: another_key,
         413: ask(body=SHORT * 9),
     },
+    "GET /sets/{set}/oai": {200: ask(), 400: ask("verb=%01"), **ask_nobody()},
+    "POST /sets/{set}/oai": {
+        200: ask(body="verb=Identify", type=FORM),
+        400: ask(body="verb=%01", type=FORM),
+        **ask_nobody(body=""),
+        413: ask(body=SHORT * 9, type=FORM),
+        415: ask(body={}),
+    },
     "POST /sets/{set}/subscribe": {
         202: ask(**SIMPLE),
         400: ask(body="callbackURI=x", type=FORM),

@@ -1,0 +1,56 @@
+/*
+ * handle_oai.c - GET and POST /sets/NAME/oai: OAI-PMH (broker/documents/oai.h).
+ */
+
+#include "broker/documents/oai.h"
+#include "broker/http/answers.h"
+#include "broker/http/deferral.h"
+
+/* A page of 1 MB, and a record. */
+#define ANSWER_MAX ((size_t)4 << 20)
+
+struct oai_request {
+    struct deferral deferral; /* its body is the form */
+    struct set *set;
+    struct buf text;
+};
+
+static enum status
+write_answer(struct deferral *d, struct problem *why)
+{
+    struct oai_request *o = list_entry(d, struct oai_request, deferral);
+
+    return oai_answer(&o->text, o->set, buf_slice(&d->body), why);
+}
+
+static void
+send_answer(struct deferral *d, struct request *rq)
+{
+    struct oai_request *o = list_entry(d, struct oai_request, deferral);
+
+    answers_buf(rq, 200, "text/xml; charset=utf-8",
+                answers_cache_control(set_is_private(o->set)), &o->text);
+}
+
+static void
+free_answer(struct deferral *d)
+{
+    buf_fini(&list_entry(d, struct oai_request, deferral)->text);
+}
+
+enum status
+handle_oai(const struct route_call *call)
+{
+    static const struct deferral_kind kind = {
+        .work = write_answer, .answer = send_answer, .fini = free_answer};
+    struct oai_request *o = deferral_new(call, &kind, sizeof(*o));
+
+    o->set = call->set;
+    buf_init(&o->text, ANSWER_MAX);
+    if (call->rq->method == METHOD_POST)
+        return deferral_receive(&o->deferral, call, STATUS_OK);
+    buf_init(&o->deferral.body, call->rq->query.size);
+    buf_add_slice(&o->deferral.body, call->rq->query);
+    deferral_begin(&o->deferral, call->rq);
+    return STATUS_OK;
+}

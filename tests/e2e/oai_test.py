@@ -1,0 +1,462 @@
+"""A set as a data provider of OAI-PMH 2.0 (/sets/NAME/oai)."""
+
+import datetime
+import itertools
+import time
+import urllib.parse
+
+import pytest
+from lxml import etree
+
+from tidings_test.http import FORM, check_refused
+from tidings_test.sets import change
+from tidings_test.waiting import wait_for
+
+NS = {
+    "o": "http://www.openarchives.org/OAI/2.0/",
+    "oai_dc": "http://www.openarchives.org/OAI/2.0/oai_dc/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+}
+DC = {"metadataPrefix": "oai_dc"}
+PAGE = 100  # records of a page
+A, B, C, D = (f"http://example.com/{name}" for name in "abcd")
+DAY = 86400
+PARTS = "~74776F2F7061727473"  # the tag two/parts: no setSpec has a slash
+
+
+class Reply:
+    """An answer of a provider, which has to be well-formed XML with status 200."""
+
+    def __init__(self, answer):
+        assert answer.status == 200, answer
+        assert answer["Content-Type"] == "text/xml; charset=utf-8"
+        self.root = etree.fromstring(answer.body)
+
+    def find(self, path):
+        return self.root.xpath(path, namespaces=NS)
+
+    def texts(self, path):
+        return [element.text for element in self.find(path)]
+
+    @property
+    def error(self):
+        return "".join(self.find("o:error/@code"))
+
+    @property
+    def headers(self):
+        """Identifier, status and sets of each."""
+        return [
+            (
+                header.findtext("o:identifier", namespaces=NS),
+                header.get("status"),
+                {e.text for e in header.findall("o:setSpec", NS)},
+            )
+            for header in self.find("//o:header")
+        ]
+
+    @property
+    def identifiers(self):
+        return self.texts("//o:header/o:identifier")
+
+    @property
+    def stamps(self):
+        return self.texts("//o:header/o:datestamp")
+
+    @property
+    def token(self):
+        """The resumptionToken, "" where the list is at its end."""
+        return "".join(filter(None, self.texts("//o:resumptionToken")))
+
+
+def ask(news, verb=None, **arguments):
+    """GET; `from_` is from."""
+    if verb:
+        arguments = {"verb": verb, **arguments}
+    pairs = [(name.rstrip("_"), value) for name, value in arguments.items()]
+    query = urllib.parse.urlencode(pairs)
+    answer = wait_for(
+        "the records", lambda: ready(news.get(f"oai?{query}" if query else "oai"))
+    )
+    reply = Reply(answer)
+    posted = Reply(news.broker.post(f"{news.path}/oai", query, FORM))
+    assert posted.error == reply.error
+    assert posted.identifiers == reply.identifiers
+    return reply
+
+
+def ready(answer):
+    """False: the broker has more to do before it answers."""
+    return answer.status != 503 and answer
+
+
+def pages(news, verb="ListRecords", between=None, **window):
+    """All pages of a list; `between` is called after each."""
+    reply = ask(news, verb, **({} if verb == "ListSets" else DC), **window)
+    yield reply
+    while reply.token:
+        if between:
+            between()
+        reply = ask(news, verb, resumptionToken=reply.token)
+        assert not reply.error, reply.error
+        yield reply
+
+
+def listed(news, **more):
+    return [loc for page in pages(news, **more) for loc in page.identifiers]
+
+
+def post(news, *changes):
+    return news.receipt(news.send(list(changes)))
+
+
+@pytest.fixture
+def library(news):
+    """Two resources, one of them changed since, and a deletion."""
+    post(
+        news,
+        change(A, tags=["x"], title="Old"),
+        change(B, tags=["x", "two/parts"]),
+        change(C),
+    )
+    post(
+        news,
+        change(
+            *(A, "updated"),
+            title="Title & <more>",
+            summary="What it is",
+            author="Somebody",
+            tags=["y"],
+            type="text/html",
+            lastmod="2020-02-29",
+            data={"price": 3, "publisher": ["P", '"Q" & <R>'], "language": "en"},
+        ),
+        change(B, "deleted"),
+    )
+    return news
+
+
+def test_identifies_the_repository(library):
+    library.change(title="Books & more")
+    reply = ask(library, "Identify")
+    assert [(e.tag.partition("}")[2], e.text) for e in reply.find("o:Identify/*")] == [
+        ("repositoryName", "Books & more"),
+        ("baseURL", f"{library.url}/oai"),
+        ("protocolVersion", "2.0"),
+        ("adminEmail", "postmaster@127.0.0.1"),
+        ("earliestDatestamp", min(ask(library, "ListRecords", **DC).stamps)),
+        ("deletedRecord", "persistent"),
+        ("granularity", "YYYY-MM-DDThh:mm:ssZ"),
+    ]
+    assert reply.texts("o:request") == [f"{library.url}/oai"]
+    library.change(retainLists=3)
+    assert ask(library, "Identify").texts("//o:deletedRecord") == ["transient"]
+
+
+# Each resource once, in the order of its last change.
+def test_lists_the_last_change_of_each_resource(library):
+    headers = [(C, None, set()), (A, None, {"y"}), (B, "deleted", {"x", PARTS})]
+    reply = ask(library, "ListRecords", **DC)
+    assert reply.headers == headers
+    assert ask(library, "ListIdentifiers", **DC).headers == headers
+    assert len(reply.find("//o:metadata")) == 2  # a deletion has none
+    texts = [
+        (element.tag.partition("}")[2], element.text)
+        for element in reply.find("//o:record[2]/o:metadata/oai_dc:dc/*")
+    ]
+    assert texts == [
+        ("title", "Title & <more>"),
+        ("creator", "Somebody"),
+        ("subject", "y"),
+        ("description", "What it is"),
+        ("date", "2020-02-29"),
+        ("format", "text/html"),
+        ("identifier", A),
+        ("publisher", "P"),
+        ("publisher", '"Q" & <R>'),
+        ("language", "en"),
+    ]
+
+
+def test_lists_sets_of_tags(library):
+    reply = ask(library, "ListSets")
+    sets = dict(zip(reply.texts("//o:setSpec"), reply.texts("//o:setName")))
+    assert sets == {"x": "x", "y": "y", PARTS: "two/parts"}
+    for spec, identifiers in (("x", [B]), ("y", [A]), (PARTS, [B])):
+        reply = ask(library, "ListIdentifiers", **DC, set=spec)
+        assert reply.identifiers == identifiers
+    assert ask(library, "ListRecords", **DC, set="z").error == "noRecordsMatch"
+
+
+# What a deletion without tags has deleted was in no set that anybody knows.
+def test_a_deletion_without_sets_is_in_each(news):
+    post(news, change(A, tags=["x"]), change(B, "deleted"))
+    assert ask(news, "ListIdentifiers", **DC, set="x").identifiers == [A, B]
+
+
+def test_gets_single_records(library):
+    for loc, status in ((A, None), (B, "deleted"), (C, None)):
+        reply = ask(library, "GetRecord", identifier=loc, **DC)
+        assert [header[:2] for header in reply.headers] == [(loc, status)]
+        assert len(reply.find("//o:metadata")) == (not status)
+
+
+@pytest.mark.parametrize(
+    "error, arguments",
+    [
+        ("badVerb", {}),
+        ("badVerb", {"verb": ""}),
+        ("badVerb", {"verb": "identify"}),
+        ("badVerb", {"verb": "</x>"}),
+        ("badArgument", {"verb": "Identify", "set": "x"}),
+        ("badArgument", {"verb": "Identify", "<b>": "x"}),
+        ("badArgument", {"verb": "ListRecords"}),
+        ("badArgument", {"verb": "ListIdentifiers", "from": "2020-01-01"}),
+        ("badArgument", {"verb": "GetRecord", **DC}),
+        ("badArgument", {"verb": "GetRecord", "identifier": A}),
+        ("badArgument", {"verb": "ListSets", "set": "x"}),
+        ("badArgument", {"verb": "ListRecords", **DC, "set": ""}),
+        ("badArgument", {"verb": "ListRecords", **DC, "set": "a b"}),
+        ("badArgument", {"verb": "ListRecords", **DC, "resumptionToken": "x"}),
+        *(
+            ("badArgument", {"verb": "ListRecords", **DC, name: text})
+            for name in ("from", "until")
+            for text in (
+                *("", "yesterday", "2020", "2020-02", "2020-02-30", "20200201"),
+                *("2020-02-01T10:00:00", "2020-02-01T10:00:00.5Z"),
+                *("2020-02-01T10:00:00+01:00", "2020-02-01 10:00:00Z"),
+                *("2020-02-01T25:00:00Z", "2458849", "now", "2020-02-01T10:00Z"),
+            )
+        ),
+        (
+            "badArgument",
+            {
+                "verb": "ListRecords",
+                **DC,
+                "from": "2020-01-01",
+                "until": "2021-01-01T00:00:00Z",
+            },
+        ),
+        (
+            "badArgument",
+            {"verb": "ListRecords", **DC, "from": "2021-01-01", "until": "2020-01-01"},
+        ),
+        ("cannotDisseminateFormat", {"verb": "ListRecords", "metadataPrefix": "marc"}),
+        ("cannotDisseminateFormat", {"verb": "ListRecords", "metadataPrefix": ""}),
+        (
+            "cannotDisseminateFormat",
+            {"verb": "GetRecord", "identifier": A, "metadataPrefix": "marc"},
+        ),
+        ("idDoesNotExist", {"verb": "GetRecord", "identifier": f"{A}/", **DC}),
+        ("idDoesNotExist", {"verb": "GetRecord", "identifier": "<&\"'>", **DC}),
+        ("idDoesNotExist", {"verb": "ListMetadataFormats", "identifier": ""}),
+        ("noMetadataFormats", {"verb": "ListMetadataFormats", "identifier": B}),
+        ("noRecordsMatch", {"verb": "ListRecords", **DC, "from": "9998-12-31"}),
+        ("noRecordsMatch", {"verb": "ListRecords", **DC, "until": "1960-01-01"}),
+        ("noRecordsMatch", {"verb": "ListRecords", **DC, "set": "unknown"}),
+        ("badResumptionToken", {"verb": "ListRecords", "resumptionToken": ""}),
+        ("badResumptionToken", {"verb": "ListRecords", "resumptionToken": 'a"],\\'}),
+        ("badResumptionToken", {"verb": "ListSets", "resumptionToken": "1/2/3"}),
+        ("", {"verb": "ListMetadataFormats"}),
+        ("", {"verb": "ListMetadataFormats", "identifier": A}),
+        ("", {"verb": "ListRecords", **DC, "from": "2020-02-29"}),
+        ("", {"verb": "ListRecords", **DC, "from": "0000-01-01"}),
+        ("", {"verb": "ListRecords", **DC, "until": "9999-12-31T23:59:59Z"}),
+    ],
+)
+def test_errors_are_those_of_the_protocol(library, error, arguments):
+    reply = ask(library, **arguments)
+    assert reply.error == error
+    # A request that is not understood is not repeated.
+    repeated = dict(reply.find("o:request")[0].attrib)
+    is_bad = error in ("badVerb", "badArgument")
+    assert repeated == ({} if is_bad else arguments)
+    assert reply.texts("o:request") == [f"{library.url}/oai"]
+
+
+def test_an_argument_that_comes_twice_is_bad(library):
+    for query, error in (
+        ("verb=Identify&verb=Identify", "badVerb"),
+        ("verb=GetRecord&identifier=a&identifier=a&metadataPrefix=oai_dc", "badArgument"),
+    ):
+        assert Reply(library.get(f"oai?{query}")).error == error
+
+
+def test_a_set_without_tags_has_no_sets(news):
+    post(news, change(A), change(B, "deleted"))
+    assert ask(news, "ListSets").error == "noSetHierarchy"
+    assert ask(news, "ListRecords", **DC, set="x").error == "noSetHierarchy"
+
+
+def test_an_empty_set_has_no_records(news):
+    assert ask(news, "ListRecords", **DC).error == "noRecordsMatch"
+    assert not ask(news, "Identify").error
+    post(news, change(A))
+    assert listed(news) == [A]
+
+
+# What XML cannot carry is no argument.
+def test_arguments_are_text(news, broker):
+    news.post()
+    for query in ("verb=%01", "verb=Identify&set=%EF%BF%BE"):
+        check_refused(news.get(f"oai?{query}"), 400, "no text of XML")
+    check_refused(broker.post(f"{news.path}/oai", "verb=%zz", FORM), 400)
+
+
+def later(stamp, seconds):
+    at = datetime.datetime.fromisoformat(stamp) + datetime.timedelta(seconds=seconds)
+    return at.isoformat().replace("+00:00", "Z")
+
+
+# Both granularities include both ends. The source gives the times.
+def test_windows_select_by_the_time_of_the_last_change(start_broker, faults):
+    news = start_broker(env=faults.env).set()
+    faults.set_clock(10 * DAY)
+    news.post_change(A)
+    first = ask(news, "GetRecord", identifier=A, **DC).stamps[0]
+    stamps = [first, *(later(first, seconds) for seconds in (1, DAY, 2 * DAY))]
+    faults.set_clock(20 * DAY)
+    for loc, stamp in zip((B, C, D), stamps[1:]):
+        news.post_change(loc, datetime=stamp)
+    assert ask(news, "ListIdentifiers", **DC).stamps == stamps
+    ends = ["", *(later(stamp, by) for stamp in stamps for by in (-1, 0, 1))]
+    pairs = itertools.combinations_with_replacement(ends, 2)
+    days = {(since[:10], until[:10]) for since, until in pairs}
+    for since, until in [*days, *itertools.pairwise(ends), *zip(ends, ends)]:
+        size = max(len(since), len(until))
+        window = {"from_": since, "until": until}
+        reply = ask(news, "ListIdentifiers", **DC, **{k: v for k, v in window.items() if v})
+        expected = [
+            loc
+            for loc, stamp in zip((A, B, C, D), stamps)
+            if since <= stamp[:size] <= (until or "9999")
+        ]
+        assert reply.identifiers == expected, window
+
+
+# A resource that changes between two pages moves to the end of the list.
+def test_a_list_meets_what_changes_meanwhile(news):
+    news.post(3 * PAGE)
+    changed = iter(
+        [
+            change("http://example.com/r/1", "updated"),  # it was listed
+            change(f"http://example.com/r/{3 * PAGE}", "updated"),  # it was not
+            change(f"http://example.com/r/{3 * PAGE - 1}", "deleted"),
+        ]
+    )
+    names = listed(news, between=lambda: [post(news, one) for one in changed])
+    assert len(names) == 3 * PAGE + 1
+    last = [f"http://example.com/r/{i}" for i in (1, 3 * PAGE, 3 * PAGE - 1)]
+    assert names[-3:] == last
+    assert len(set(names)) == 3 * PAGE
+
+
+def test_tokens_say_where_the_list_is(news):
+    news.post(2 * PAGE + 1)
+    replies = list(pages(news))
+    assert [len(reply.identifiers) for reply in replies] == [PAGE, PAGE, 1]
+    tokens = [reply.find("//o:resumptionToken")[0] for reply in replies]
+    assert [token.get("cursor") for token in tokens] == ["0", str(PAGE), str(2 * PAGE)]
+    assert tokens[-1].get("completeListSize") == str(2 * PAGE + 1)
+    # It is a place, which does not expire.
+    news.broker.stop()
+    news.broker.restart()
+    again = ask(news, "ListRecords", resumptionToken=replies[0].token)
+    assert again.identifiers == replies[1].identifiers
+    for verb in ("ListIdentifiers", "ListSets"):
+        reply = ask(news, verb, resumptionToken=replies[0].token)
+        assert reply.error == "badResumptionToken"
+
+
+def test_a_whole_list_has_no_token(library):
+    assert not ask(library, "ListRecords", **DC).find("//o:resumptionToken")
+
+
+def test_pages_of_sets_and_of_one_set(news):
+    n = 2 * PAGE + 1
+    post(
+        news,
+        *(change(f"http://example.com/{i}", tags=["all", f"t{i}"]) for i in range(n)),
+    )
+    names = [
+        spec
+        for page in pages(news, "ListSets")
+        for spec in page.texts("//o:setSpec")
+    ]
+    assert sorted(names) == sorted(["all", *(f"t{i}" for i in range(n))])
+    assert len(listed(news, set="all")) == n
+    assert listed(news, set="t7") == ["http://example.com/7"]
+
+
+def wait_retired(news):
+    """Post until the log has lost its beginning once more; its new beginning."""
+    earliest = news.state()["earliest"]
+    news.post_change(A, "updated", summary="x" * 100)
+    news.rotate()
+    news.post_change(A, "updated", summary="y" * 100)
+    news.rotate()
+    wait_for("retention", lambda: news.state()["earliest"] != earliest)
+    return int(news.state()["earliest"].partition("-")[2])
+
+
+# What the log has lost comes from the state, whenever the first harvester comes, and
+# after every pause.
+def test_lists_what_the_log_no_longer_has(start_broker):
+    news = start_broker("--retain-lists", "1", "--remove-grace", "0").set()
+    post(news, change(B, title="Lost with the log", tags=["x"], lastmod="2020-02-29"))
+    post(news, change(C), change(D, "deleted"))
+    for n in range(2):
+        assert wait_retired(news) > 3
+        assert listed(news) == [B, C, A]
+        assert ask(news, "ListIdentifiers", **DC, set="x").identifiers == [B]
+        first = ask(news, "GetRecord", identifier=B, **DC)
+        assert first.texts("//dc:date") == ["2020-02-29"]
+        reply = ask(news, "Identify")
+        assert reply.texts("//o:earliestDatestamp") == first.stamps
+        assert reply.texts("//o:deletedRecord") == ["transient"]
+    # Without a pause the records stay as they were, and deletions, too.
+    post(news, change(C, "deleted"))
+    assert [header[:2] for header in ask(news, "ListRecords", **DC).headers] == [
+        (B, None),
+        (A, None),
+        (C, "deleted"),
+    ]
+
+
+# An entry gets its time before a reader can see it: so responseDate, from which on a
+# harvester asks the next time, is some seconds ago, but not before the last entry.
+def test_the_response_is_as_of_some_seconds_ago(start_broker, faults):
+    news = start_broker(env=faults.env).set()
+    news.post_change(A)
+    stamp = ask(news, "ListRecords", **DC).stamps[0]
+    faults.set_clock(DAY)
+    before = int(time.time()) + DAY - 10
+    response = ask(news, "Identify").texts("o:responseDate")[0]
+    after = int(time.time()) + DAY - 10
+    assert before <= datetime.datetime.fromisoformat(response).timestamp() <= after
+    faults.set_clock(-DAY)
+    assert ask(news, "Identify").texts("o:responseDate") == [stamp]
+
+
+# A set that was removed and made again has nothing of the former one.
+def test_a_new_set_has_records_of_its_own(library):
+    assert len(listed(library)) == 3
+    token = f"{library.state()['epoch']}/ListRecords/0/1/0/0/"
+    library.delete()
+    check_refused(library.get("oai?verb=Identify"), 410)
+    post(library, change(D))
+    assert listed(library) == [D]
+    reply = ask(library, "ListRecords", resumptionToken=token)
+    assert reply.error == "badResumptionToken"
+
+
+# The records follow from the log: a damaged file is made again, a check knows the file.
+def test_a_damaged_file_is_made_again(library, run):
+    broker = library.broker
+    assert len(listed(library)) == 3
+    broker.stop()
+    run("tidingsd", "check", "--data", broker.data)
+    for name in ("oai.db-wal", "oai.db-shm"):
+        (library.folder / name).unlink(missing_ok=True)
+    (library.folder / "oai.db").write_bytes(b"no database at all" * 1000)
+    broker.restart()
+    assert len(listed(library)) == 3
