@@ -29,9 +29,11 @@ path_pattern_match(const char *pattern, struct slice path,
         size_t size = 1;
 
         if (*pattern == '{') {
+            bool is_rest = !strcmp(pattern, "{uri}");
+
             pattern += strcspn(pattern, "}") + 1;
             /* Up to the character behind the hole, or the NUL. */
-            size = 0;
+            size = is_rest ? path.size : 0;
             while (size < path.size && path.data[size] != '/' &&
                    path.data[size] != *pattern)
                 size++;

@@ -1,5 +1,6 @@
 /*
- * path_pattern.h - paths with holes: "/sets/{set}/changes/{list}.xml".
+ * path_pattern.h - paths with holes: "/sets/{set}/changes/{list}.xml". One at
+ * the end, "{uri}", takes the rest of the path, with its slashes.
  */
 #pragma once
 

@@ -8,6 +8,8 @@ document_close(struct document *document)
     if (document->gzip)
         document->gzip->free(document->gzip);
     document->body = document->gzip = NULL;
+    buf_fini(&document->links);
+    buf_fini(&document->type);
 }
 
 enum status

@@ -20,6 +20,9 @@ enum document_form {
     DOCUMENT_HTML   /* a page for people */
 };
 
+/* What is made of the versions of a resource. */
+enum memento_form { MEMENTO_LINKS, MEMENTO_JSON, MEMENTO_GATE };
+
 /* A request for a document. */
 struct document_wish {
     struct registry *registry;
@@ -37,7 +40,10 @@ struct document_wish {
     unsigned depth; /* likewise: html_depth of the request's path */
     enum log_patience patience;
     const struct web_file *file; /* for web_file_open */
-    enum link_kind topic;        /* for notifications_open */
+    enum memento_form memento;   /* for timemap_open */
+    struct slice rest;    /* of the path: a digest; or a URI, with its query */
+    int64_t at_us;        /* Accept-Datetime; DATETIME_NONE: not sent */
+    enum link_kind topic; /* for notifications_open */
 };
 
 #define DOCUMENT_COVERED_MAX 900
@@ -45,7 +51,7 @@ struct document_wish {
 /* A document that was opened. Its receiver reads its bodies, or closes them
  * unread. They cost next to nothing before the first piece is requested. */
 struct document {
-    struct body *body; /* uncompressed */
+    struct body *body; /* uncompressed; NULL: `lasting` has the document */
     struct body *gzip; /* compressed; NULL: none */
 
     /* Two documents of one address with the same tag have the same bytes,
@@ -69,6 +75,10 @@ struct document {
     /* Other Capability Lists that cover it, beside its own set's: the value of
      * a Link header; "": none. */
     char covered_by[DOCUMENT_COVERED_MAX];
+
+    struct buf links; /* more for the Link header; empty: none */
+    struct buf type;  /* its media type, terminated; empty: that of the row */
+    char memento[HTTPDATE_SIZE]; /* its time; "": it is no memento (RFC 7089) */
 };
 
 /* Frees the bodies that nobody reads. */

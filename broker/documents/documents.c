@@ -25,8 +25,8 @@
         ARCHIVES(name, of)
 
 /* "{set}" stands for a set's name, "{list}" for the number of a Change List, a
- * generation or a set, "{last}" for the last one of several, or the number of a
- * part. */
+ * generation or a set, "{last}" for the last one of several, or the
+ * number of a part. */
 static const struct document_found documents[] = {
     {"/", landing_open, "text/html; charset=utf-8", .is_public = true},
     {"/robots.txt", robots_open, "text/plain; charset=utf-8",
@@ -69,6 +69,12 @@ static const struct document_found documents[] = {
      .topic = LINK_NOTIFICATIONS},
     {"/sets/{set}/framework-notifications", notifications_open,
      .topic = LINK_FRAMEWORK_NOTIFICATIONS},
+    {"/sets/{set}/content/{digest}", content_open, "*/*"},
+    {"/sets/{set}/timegate/{uri}", timemap_open, "*/*",
+     .memento = MEMENTO_GATE},
+    {"/sets/{set}/timemap/link/{uri}", timemap_open, "application/link-format"},
+    {"/sets/{set}/timemap/json/{uri}", timemap_open, "application/json",
+     .memento = MEMENTO_JSON},
 };
 
 enum status
@@ -137,8 +143,10 @@ documents_find(struct slice path, struct document_found *found)
         if ((!strstr(pattern, "{list}") ||
              read_list_number(*hole++, &found->number)) &&
             (!strstr(pattern, "{last}") ||
-             read_list_number(*hole, &found->last)))
+             read_list_number(*hole, &found->last))) {
+            found->rest = holes[1];
             return STATUS_OK;
+        }
     }
     return STATUS_NOT_FOUND;
 }

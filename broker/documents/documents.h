@@ -17,6 +17,7 @@ struct document_found {
                        lists */
     bool has_plain; /* it has a plain form */
     enum generation_kind kind;
+    enum memento_form memento;   /* for timemap_open */
     bool is_public;              /* needs no right */
     const struct web_file *file; /* for web_file_open, quick and public; or
                                     NULL */
@@ -25,7 +26,8 @@ struct document_found {
     bool has_page;   /* it has a page for people */
     bool is_range;   /* `number` to `last`; else part `last` of `number` */
     bool has_set;
-    struct slice set; /* as in the path */
+    struct slice set;  /* as in the path */
+    struct slice rest; /* likewise: the part behind its name */
     uint64_t number, last;
 };
 
@@ -57,7 +59,7 @@ document_open_fn source_description_open, source_description_part_open,
     resourcelist_current_open, resourcelist_generation_open, dumps_current_open,
     dumps_generation_open, dumps_package_open, generation_archive_open,
     generation_archive_part_open, notifications_open, landing_open, robots_open,
-    web_file_open;
+    web_file_open, content_open, timemap_open;
 
 /* Appends the links of a topic's document to the value of the Link header, ", "
  * between them. */

@@ -13,6 +13,7 @@
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
+#include "proto/http/request_head.h"
 
 /* More pages than the longest list has with one entry a page. */
 #define PAGES_MAX 99999
@@ -70,6 +71,9 @@ add_discovery(struct response *r, const struct opening *o)
         struct link_text list = set_link(o->wish.set, LINK_CAPABILITYLIST);
         struct buf text = {.max = RESPONSE_HEADERS_MAX};
 
+        if (o->document.links.size > 0 && !o->document.links.failed)
+            buf_add_format(&text, "%.*s, ",
+                           SLICE_ARG(buf_slice(&o->document.links)));
         if (o->found.topic) {
             notifications_links(&text, &o->wish);
             BUF_ADD(&text, ", ");
@@ -81,6 +85,12 @@ add_discovery(struct response *r, const struct opening *o)
     } else if (o->document.covered_by[0]) {
         response_header(r, "Link", "%s", o->document.covered_by);
     }
+    /* Bytes of others, which run nothing in the broker's name. */
+    if (o->found.open == content_open)
+        response_header(r, "Content-Security-Policy",
+                        "default-src 'none'; sandbox");
+    if (o->document.memento[0])
+        response_header(r, "Memento-Datetime", "%s", o->document.memento);
     if (o->found.open == landing_open)
         response_header(
             r, "Content-Security-Policy",
@@ -118,7 +128,7 @@ answer_document(struct request *rq, struct opening *o)
         .modified = document->modified_us == DATETIME_NONE
                         ? DATETIME_NONE
                         : document->modified_us / 1000000,
-        .size = document->body->size,
+        .size = document->body ? document->body->size : 0,
     };
     bool is_packed = document->may_be_packed || o->wish.form != DOCUMENT_XML;
     struct verdict verdict;
@@ -126,6 +136,15 @@ answer_document(struct request *rq, struct opening *o)
     struct response r;
 
     document->is_private |= o->is_of_few;
+    if (!document->body) { /* a TimeGate: RFC 7089, section 4.1 */
+        response_init(&r, 302, NULL,
+                      answers_cache_control(document->is_private));
+        response_header(&r, "Vary", "Accept-Datetime");
+        response_header(&r, "Location", "%s", document->lasting);
+        add_discovery(&r, o);
+        request_answer(rq, &r);
+        return;
+    }
     write_etag(etag, &document->tag, "");
     write_etag(gzip_etag, &document->tag, "-gzip");
     verdict = conditional_judge(&o->conditions, &validators);
@@ -150,7 +169,8 @@ answer_document(struct request *rq, struct opening *o)
         request_answer(rq, &r);
         return;
     }
-    r.content_type = o->found.content_type;
+    r.content_type =
+        document->type.size > 0 ? document->type.data : o->found.content_type;
     if (o->wish.form == DOCUMENT_HTML)
         response_page(&r);
     if (verdict.is_gzip)
@@ -174,6 +194,7 @@ answer_document(struct request *rq, struct opening *o)
 struct later_opening {
     struct deferral deferral;
     struct opening opening;
+    struct buf rest; /* of the path: the request may end before the work */
 };
 
 static struct opening *
@@ -204,6 +225,20 @@ close_document(struct deferral *d)
 
     if (!o->status)
         document_close(&o->document);
+    buf_fini(&list_entry(d, struct later_opening, deferral)->rest);
+}
+
+/* Reads Accept-Datetime. */
+static enum status
+read_datetime(struct slice date, int64_t *us, struct problem *why)
+{
+    *us = httpdate_read(date);
+    if (*us == DATETIME_NONE)
+        return problem(why, STATUS_MALFORMED,
+                       "Accept-Datetime is a date of HTTP, such as \"Fri, 20 "
+                       "Nov 2026 10:52:08 GMT\"");
+    *us *= 1000000;
+    return STATUS_OK;
 }
 
 enum status
@@ -232,6 +267,7 @@ handle_documents_get(const struct route_call *call)
     o.wish.last = o.found.last;
     o.wish.file = o.found.file;
     o.wish.topic = o.found.topic;
+    o.wish.memento = o.found.memento;
     /* `?plain` chooses a form. */
     if (o.found.has_plain && request_parameter(rq, "plain", &text)) {
         o.wish.form = DOCUMENT_PLAIN;
@@ -247,6 +283,10 @@ handle_documents_get(const struct route_call *call)
         o.status = query_number(rq, "page", 1, PAGES_MAX, &o.wish.page, NULL,
                                 call->why);
     }
+    o.wish.at_us = DATETIME_NONE;
+    if (!o.status && o.found.memento == MEMENTO_GATE &&
+        request_header(rq, "accept-datetime", &text))
+        o.status = read_datetime(text, &o.wish.at_us, call->why);
     o.conditions = conditional_read(rq);
     if (!o.status)
         o.status = documents_open(&o.found, &o.wish, &o.document, call->why);
@@ -257,6 +297,10 @@ handle_documents_get(const struct route_call *call)
         struct later_opening *l = deferral_new(call, &kind, sizeof(*l));
 
         l->opening = o;
+        l->rest.max = REQUEST_TARGET_MAX;
+        buf_add_format(&l->rest, rq->query.size > 0 ? "%.*s?%.*s" : "%.*s%.*s",
+                       SLICE_ARG(o.found.rest), SLICE_ARG(rq->query));
+        l->opening.wish.rest = buf_slice(&l->rest);
         l->opening.wish.patience = LOG_DISK;
         deferral_begin(&l->deferral, rq);
         return STATUS_OK;

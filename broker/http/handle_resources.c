@@ -12,6 +12,7 @@
 #include "broker/net/response.h"
 #include "broker/posts/content_check.h"
 #include "broker/posts/decoding.h"
+#include "broker/posts/ingest.h"
 #include "broker/state/upload_file.h"
 #include "proto/resourcesync/json.h"
 
@@ -245,6 +246,9 @@ static enum status
 on_change(const struct change *change, void *user, struct problem *why)
 {
     struct putting *p = user;
+    struct link *links = NULL;
+    struct link_text memento;
+    struct change kept = *change;
     struct digest digest;
     enum status rc = STATUS_OK;
 
@@ -252,10 +256,15 @@ on_change(const struct change *change, void *user, struct problem *why)
         rc = content_check_digest(slice_of(p->name), change, &digest, why);
     if (rc)
         return rc;
-    if (p->is_inline)
+    if (p->is_inline) {
         buf_add(&p->digests, &digest, sizeof(digest));
-    return p->digests.failed ? problem_memory(why)
-                             : block_add(&p->block, change, why);
+        links = ingest_add_memento(p->deferral.http->registry,
+                                   slice_of(p->name), &kept, &memento);
+    }
+    rc = p->digests.failed ? problem_memory(why)
+                           : block_add(&p->block, &kept, why);
+    free(links);
+    return rc;
 }
 
 static enum status

@@ -440,12 +440,15 @@ const struct route route_documents = {
     handle_documents_get,
     .does = "Reads the document",
     .fields = "Accept, Accept-Encoding, Range, If-Range, If-Match, "
-              "If-None-Match, If-Modified-Since, If-Unmodified-Since",
-    .parameters = "page, plain, raw",
+              "If-None-Match, If-Modified-Since, If-Unmodified-Since, "
+              "Accept-Datetime",
+    .parameters = "page, plain, raw, seq",
     .statuses = {{200, "the document"},
                  {206, "the `Range` of it"},
+                 {302, "of a TimeGate"},
                  {304, ""},
-                 {400, "`page` is not a number"},
+                 {400, "`page` or `seq` is not a number, `Accept-Datetime` no "
+                       "date of HTTP"},
                  {404, "there is no such document or set"},
                  {406, "`Accept` refuses all media types of the answer, or "
                        "`Accept-Encoding` the only form"},

@@ -146,6 +146,34 @@ find_twins(struct post *post, struct problem *why)
     return STATUS_OK;
 }
 
+struct link *
+ingest_add_memento(const struct registry *registry, struct slice set_name,
+                   struct change *change, struct link_text *href)
+{
+    size_t n = change->n_links;
+    bool has_one = n == CHANGE_LINKS_MAX;
+    struct digest digest;
+    struct link *links;
+
+    for (size_t i = 0; i < n; i++)
+        has_one |= slice_is(change->links[i].rel, "memento");
+    if (has_one || !hash_find_sha256(change->hash, &digest))
+        return NULL;
+    *href = link_format("%s/sets/%.*s/content/%s", registry->options.public_url,
+                        SLICE_ARG(set_name),
+                        strchr(digest_text(&digest).text, ':') + 1);
+    links = memory_new(n + 1, sizeof(*links));
+    if (n > 0)
+        memcpy(links, change->links, n * sizeof(*links));
+    links[n] = (struct link){.rel = SLICE("memento"),
+                             .href = link_slice(href),
+                             .modified_us = change->lastmod_us,
+                             .length = LENGTH_NONE};
+    change->links = links;
+    change->n_links = n + 1;
+    return links;
+}
+
 static enum status
 add_entry(struct ingest *in, const struct change *given, struct problem *why)
 {
@@ -153,6 +181,8 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     size_t start = post->bytes.size;
     struct change filled = *given;
     const struct change *change = &filled;
+    struct link *links = NULL;
+    struct link_text memento;
     enum status rc = given->data.size > 0 && !in->takes_data
                          ? check_data(in, why)
                          : STATUS_OK;
@@ -182,8 +212,12 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     choose_traceparent(in, &filled);
     if (!ONE_MORE(post->fragments, &in->fragments_capacity, post->n_fragments))
         return problem_memory(why);
+    if (in->is_kept)
+        links = ingest_add_memento(in->posts->registry, in->set_name, &filled,
+                                   &memento);
     rc = fragment_write(&post->bytes, change,
                         &post->fragments[post->n_fragments], why);
+    free(links);
     if (rc)
         return rc;
     if (post->n_events > 0) {
@@ -289,8 +323,8 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
     in->holding = &in->own;
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
-    in->is_checked =
-        posts->check && registry_content(registry, set_name) == CONTENT_INLINE;
+    in->is_kept = registry_content(registry, set_name) == CONTENT_INLINE;
+    in->is_checked = posts->check && in->is_kept;
     /* A fragment can be a few times larger than the posted entry (five
      * characters for an ampersand, say); the memory for posts bounds the rest.
      * The buffers have room for one entry more, so that the limit, and no lack

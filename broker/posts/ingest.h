@@ -60,6 +60,7 @@ struct ingest {
     /* Content */
     ingest_fill_fn *fill; /* below */
     void *fill_user;
+    bool is_kept;        /* the set keeps the bytes of the entries */
     bool is_checked;     /* goes to the checker */
     bool takes_data;     /* the set does, as its settings say; false: not
                             known yet */
@@ -225,3 +226,13 @@ MUST_CHECK enum status ingest_end(struct ingest *ingest,
 void ingest_give_back(struct ingest *ingest);
 
 void ingest_free(struct ingest *ingest); /* NULL is allowed */
+
+/* Adds the link `memento` to an entry with a SHA-256 (ResourceSync, section
+ * 14.6): the address of this version, in a set with CONTENT_INLINE, which has
+ * the bytes before the entry. It becomes part of the fragment. Adds none beside
+ * one of the source (R-246), or where there are CHANGE_LINKS_MAX. Returns all
+ * links of the entry, which then lends them and `href`; the caller frees them.
+ * NULL: none was added. */
+struct link *ingest_add_memento(const struct registry *registry,
+                                struct slice set_name, struct change *change,
+                                struct link_text *href);

@@ -2,10 +2,12 @@
  * The rows of content.db:
  *
  *   entries  seq, until (the next change of that resource; NULL: none yet),
- *            digest (NULL: missing)
+ *            digest (NULL: missing); event time, loc and type, escaped (NULL:
+ *            of an earlier version of this program)
  *   current  key (resource_key of the loc), seq: of existing resources
  *   files    digest, length, n (entries that refer to it; 0: to be deleted)
  *   missing  seq, due (NULL: never), tries, loc, hash, length
+ *   gone     digests of the last 100,000 files that lost their rows
  *   state    its only row: epoch, seq, digest, and struct content_at
  *
  * Every change is one transaction, which is on the disk when the function
@@ -50,6 +52,16 @@ static const char *const steps[] = {
     " bytes INTEGER NOT NULL);",
 
     "ALTER TABLE state ADD COLUMN fact INTEGER NOT NULL DEFAULT 0;",
+
+    "ALTER TABLE entries ADD COLUMN us INTEGER;"
+    "ALTER TABLE entries ADD COLUMN loc TEXT;"
+    "ALTER TABLE entries ADD COLUMN type TEXT;"
+    "CREATE INDEX versions ON entries(loc) WHERE loc IS NOT NULL;"
+    "CREATE INDEX bytes ON entries(digest) WHERE digest IS NOT NULL;"
+    "CREATE TABLE gone(id INTEGER PRIMARY KEY, digest BLOB UNIQUE);"
+    "CREATE TRIGGER going AFTER INSERT ON files WHEN new.n=0 BEGIN"
+    " INSERT OR REPLACE INTO gone(digest) VALUES(new.digest);"
+    " DELETE FROM gone WHERE id<=(SELECT max(id) FROM gone)-100000; END;",
 };
 
 const struct db_kind content_kind = {
@@ -80,7 +92,9 @@ struct gathered {
     struct digest sha256;
     bool has_sha256;
     uint64_t length;        /* or LENGTH_NONE */
+    int64_t us;             /* the event time */
     size_t loc, loc_size;   /* in the texts: escaped */
+    size_t type, type_size; /* likewise */
     size_t hash, hash_size; /* size 0: the source stated none */
 };
 
@@ -305,9 +319,11 @@ insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
     is_there = !rc;
     c->next.rows++;
     rc = DB_DO(&c->fold.db, NULL, &c->why,
-               "INSERT INTO entries(seq, until, digest)"
-               " VALUES(?,nullif(?,0),?)",
-               g->seq, g->until, is_there ? &g->sha256 : NULL);
+               "INSERT INTO entries(seq, until, digest, us, loc, type)"
+               " VALUES(?,nullif(?,0),?,?,?,?)",
+               g->seq, g->until, is_there ? &g->sha256 : NULL, g->us,
+               ((struct slice){texts + g->loc, g->loc_size}),
+               ((struct slice){texts + g->type, g->type_size}));
     if (rc)
         return rc;
     if (is_there)
@@ -374,7 +390,7 @@ static enum status
 gather_content(struct fold_db *f, struct slice fragment, uint32_t stamp,
                uint64_t seq)
 {
-    struct slice loc = fragment_loc(fragment), hash;
+    struct slice loc = fragment_loc(fragment), hash, type, tags;
     struct gathered *g = f->rows;
 
     if (!ONE_MORE(g, &f->capacity, f->n))
@@ -394,6 +410,11 @@ gather_content(struct fold_db *f, struct slice fragment, uint32_t stamp,
         g->hash = f->texts.size;
         g->hash_size = hash.size;
         buf_add_slice(&f->texts, hash);
+        fragment_labels(fragment, stamp, &type, &tags);
+        g->us = fragment_time(fragment.data, stamp);
+        g->type = f->texts.size;
+        g->type_size = type.size;
+        buf_add_slice(&f->texts, type);
     }
     if (f->texts.failed)
         return STATUS_MEMORY;

@@ -9,7 +9,7 @@ import urllib.parse
 import pytest
 
 from tidings_test import hub, routes
-from tidings_test.content import multipart
+from tidings_test.content import digest, multipart
 from tidings_test.http import FORM, JSON, check_refused
 from tidings_test.mqtt import QUICK, Reader, wait_half
 from tidings_test.sets import Set, change
@@ -21,6 +21,7 @@ NUMBER = "000000000001"
 HIDDEN, GONE, NEWS = "hidden", "hidden-gone", "news"
 
 PAYLOAD = "words that only some may read"
+CONTENT = digest(PAYLOAD.encode()).removeprefix("sha-256:")
 
 # Who has no right to read HIDDEN. `everyone` has rights to all names, which do not reach
 # it; the others have rights to all but HIDDEN and GONE, and the sight of operators.
@@ -60,7 +61,8 @@ def paths_of(name):
     """Every address of a set, and some that it does not have."""
     for path in [*(r.path for r in routes.ROUTES.values()), *routes.DOCUMENTS]:
         if "{set}" in path:
-            path = re.sub("{set}", name, path)
+            path = re.sub("{set}", name, path).replace("{digest}", CONTENT)
+            path = path.replace("{uri}", f"http://a.example/{name}")
             yield re.sub("{(list|last|id)}", NUMBER, path).replace("{id}", "1")
     yield f"/sets/{name}/nothing"
     yield f"/sets/{name}/changes/1.xml"

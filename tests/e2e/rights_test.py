@@ -91,7 +91,8 @@ def guarded(start_broker, site, faults):
 
 def filled(path):
     path = re.sub("{(set|relay)}", "news", path)
-    path = re.sub("{(list|last)}", LIST, path)
+    path = re.sub("{(list|last)}", LIST, path).replace("{digest}", 64 * "0")
+    path = path.replace("{uri}", "http://a.example/")
     return path.replace("{id}", "1").replace("{token}", "none")
 
 

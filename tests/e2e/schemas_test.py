@@ -110,10 +110,14 @@ def test_settings_have_their_schemas(broker):
         assert broker.patch(news.path, json.dumps(bad), JSON).status == 422
 
 
+# Forms of JSON that others have described.
+FOREIGN = ("/openapi.json", "/asyncapi.json", "/sets/{set}/timemap/json/{uri}")
+
+
 # No body is only "an object".
 def test_every_body_of_json_has_a_schema():
     for key, operation in DESCRIPTION.operations.items():
-        if key[1] in ("/openapi.json", "/asyncapi.json"):
+        if key[1] in FOREIGN:
             continue
         bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
         for body in bodies:

@@ -22,7 +22,7 @@ DATABASES = {
     "tokens.db": 2,
     "sets/files/resources.db": 2,
     "sets/news/resources.db": 2,
-    "sets/files/content.db": 2,
+    "sets/files/content.db": 3,
     "uploads/news.whole": 0,
 }
 

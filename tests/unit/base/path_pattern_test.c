@@ -29,6 +29,8 @@ TEST(holes_are_parts_of_segments)
     assert_holes("/d/{first}-{last}.xml", "/d/1-2.xml", "1,2,,");
     assert_holes("/{a}/{b}/{c}", "/1/2/3", "1,2,3,");
     assert_holes("/s/{set}/s", "/s/s/s", "s,,,");
+    assert_holes("/s/{set}/at/{uri}", "/s/a/at/http://b//c/",
+                 "a,http://b//c/,,");
 }
 
 TEST(other_paths_do_not_match)
@@ -45,4 +47,6 @@ TEST(other_paths_do_not_match)
     assert_holes("/c/{list}.xml", ".xml", NULL);
     assert_holes("/c/{list}.xml", "ml", NULL);
     assert_holes("/c/{list}.xml", "/c/1.2.xml", NULL);
+    assert_holes("/at/{uri}", "/at/", NULL);
+    assert_holes("/at/{uri}", "/a/t", NULL);
 }

@@ -100,8 +100,8 @@ damage_rows(const char *dir)
     fd = open(path, O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(fstat(fd, &st), 0);
-    assert_true(st.st_size > (off_t)30 * 4096);
-    for (off_t at = (off_t)24 * 4096; at < st.st_size; at += 4096)
+    assert_true(st.st_size > (off_t)50 * 4096);
+    for (off_t at = (off_t)40 * 4096; at < st.st_size; at += 4096)
         assert_int_equal(pwrite(fd, nonsense, sizeof(nonsense), at), 4096);
     close(fd);
 }

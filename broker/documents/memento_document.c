@@ -1,0 +1,347 @@
+/*
+ * memento_document.c - the versions of resources whose bytes a set keeps
+ * (ResourceSync, section 14.6), after RFC 7089:
+ *
+ *   content/DIGEST       the bytes: a memento. Of several versions with these
+ *                        bytes it is the first; ?seq=N names another
+ *   timegate/URI         redirects to the version of Accept-Datetime
+ *   timemap/link/URI     names the versions, as application/link-format
+ *   timemap/json/URI     likewise, as JSON
+ *
+ * A deleted resource keeps its versions, and none is of the time without it:
+ * then a TimeGate names the one before. Times of HTTP are whole seconds, so it
+ * chooses the last version of the second.
+ *
+ * The versions are rows of content.db (content.h), and behind them, of a set
+ * with CONTENT_INLINE, the entries that the archive thread has not folded yet.
+ *
+ * For workers: all of it may block.
+ */
+#include <unistd.h>
+
+#include "base/array.h"
+#include "broker/documents/documents.h"
+#include "broker/net/response.h"
+#include "broker/state/content.h"
+#include "proto/number.h"
+#include "proto/resourcesync/fragment.h"
+
+/* The most rows that a reader gets: the last ones. */
+#define ROWS_MAX 10000
+
+/* The most entries behind the rows that a reader looks at. The archive thread
+ * folds each second. */
+#define UNFOLDED_MAX 50000
+
+/* Room for the links of a memento beside other lines of the head. */
+#define LINKS_MAX (RESPONSE_HEADERS_MAX - 1024)
+
+/* The longest TimeMap: all versions that a reader gets, with the longest
+ * addresses. */
+#define TIMEMAP_MAX ((size_t)16 << 20)
+
+/* The type of bytes for which nobody has stated one. */
+#define OCTETS "application/octet-stream"
+
+/* An entry whose bytes are kept. */
+struct version {
+    uint64_t seq;
+    int64_t us; /* the event time */
+    struct digest digest;
+};
+
+/* Versions of a resource, or the first one with certain bytes. */
+struct reading {
+    const struct document_wish *wish;
+    struct link_text base; /* the address of the set */
+    struct buf loc;        /* of the resource, as entries have it; empty: any */
+    struct digest digest;  /* then: of these bytes */
+    uint64_t after;        /* of entries behind that one */
+    struct version *all;   /* in their order */
+    size_t n, capacity;
+    bool is_cut;     /* there were older ones */
+    struct buf uri;  /* of the first one, terminated; or empty: an earlier
+                        version of this program has folded the entry */
+    struct buf type; /* likewise */
+};
+
+/* Reading */
+
+static void
+unescape(struct buf *to, struct slice text)
+{
+    to->max = FRAGMENT_MAX;
+    xml_unescape(to, text);
+    buf_add(to, "", text.size > 0);
+}
+
+static void
+add_version(struct reading *r, const struct version *version, struct slice loc,
+            struct slice type)
+{
+    if (r->n == 0) {
+        unescape(&r->type, type.size > 0 ? type : SLICE(OCTETS));
+        if (r->uri.size == 0)
+            unescape(&r->uri, loc);
+    }
+    if (ONE_MORE(r->all, &r->capacity, r->n))
+        r->all[r->n++] = *version;
+    r->after = version->seq;
+}
+
+/* Reads the rows, unless they are of a removed set. They have the entries up to
+ * *last. */
+static enum status
+read_rows(struct reading *r, struct db *db, uint64_t *last, bool *is_gone,
+          struct problem *why)
+{
+    struct slice loc, type;
+    struct version v;
+    struct db_rows rows;
+    bool is_there;
+    enum status rc =
+        db_find(db, NULL, why, &is_there,
+                "SELECT seq, EXISTS(SELECT 1 FROM gone WHERE digest=?)"
+                " FROM state WHERE epoch=?",
+                DB_VALUES(&r->digest, (const char *)r->wish->head.epoch),
+                DB_INTO(last, is_gone));
+
+    if (rc || !is_there)
+        return rc;
+    rows = DB_SELECT(
+        db, NULL, why,
+        r->loc.size > 0
+            ? "SELECT * FROM (SELECT seq, us, digest, loc, type FROM entries"
+              " WHERE loc=?1 AND digest IS NOT NULL AND seq>?3"
+              " ORDER BY seq DESC LIMIT ?4) ORDER BY seq"
+            : "SELECT seq, us, digest, loc, type FROM entries"
+              " WHERE digest=?2 AND seq>?3 ORDER BY seq LIMIT 1+0*?4",
+        buf_slice(&r->loc), &r->digest, r->after, ROWS_MAX);
+    while (DB_NEXT(&rows, &v.seq, &v.us, &v.digest, &loc, &type))
+        add_version(r, &v, loc, type);
+    r->is_cut = r->n == ROWS_MAX;
+    return db_rows_end(&rows);
+}
+
+/* Adds the entry `seq` if it is asked for. */
+static void
+look_at_entry(struct reading *r, const struct batch *batch, uint64_t seq)
+{
+    struct slice fragment = batch_slice(batch, seq - 1, seq), hash, type, tags;
+    uint32_t stamp = batch->entries[seq - batch->first].stamp;
+    struct slice loc = fragment_loc(fragment);
+    struct version v = {seq, fragment_time(fragment.data, stamp), {{0}}};
+    uint64_t length;
+
+    fragment_bytes(fragment, stamp, &hash, &length);
+    fragment_labels(fragment, stamp, &type, &tags);
+    if (hash_find_sha256(hash, &v.digest) &&
+        (r->loc.size > 0 ? slice_equal(loc, buf_slice(&r->loc))
+                         : digest_is_equal(&v.digest, &r->digest)))
+        add_version(r, &v, loc, type);
+}
+
+static enum status
+read_unfolded(struct reading *r, uint64_t at, struct problem *why)
+{
+    const struct document_wish *wish = r->wish;
+    const uint64_t last = wish->head.last;
+    struct batch *batch;
+    enum status rc = STATUS_OK;
+
+    if (last > at + UNFOLDED_MAX)
+        return problem(why, STATUS_BUSY,
+                       "the broker has not counted the last entries yet");
+    while (!rc && at < last) {
+        rc = log_read(wish->registry->log, wish->set->log, at, LOG_DISK, &batch,
+                      why);
+        while (!rc && at < batch->last && at < last)
+            look_at_entry(r, batch, ++at);
+        if (!rc)
+            batch_unref(batch);
+    }
+    return rc == STATUS_GONE ? STATUS_BUSY : rc;
+}
+
+static enum status
+read_versions(struct reading *r, struct problem *why)
+{
+    struct set *set = r->wish->set;
+    uint64_t last = r->wish->head.earliest;
+    char path[SET_DIR_MAX + sizeof("/" CONTENT_FILE)];
+    bool is_gone = false;
+    struct db db;
+    enum status rc = STATUS_OK;
+
+    r->base = set_link(set, LINK_SET);
+    set_dir(set, path);
+    strcat(path, "/" CONTENT_FILE);
+    if (set_content_mode(set) != CONTENT_NONE && !access(path, F_OK)) {
+        rc = db_open(&db, path, DB_READER, why);
+        if (!rc)
+            rc = read_rows(r, &db, &last, &is_gone, why);
+        db_close(&db);
+    }
+    /* A row may be of an entry that was folded behind the first look. */
+    if (!rc && set_content_mode(set) == CONTENT_INLINE &&
+        (r->loc.size > 0 || r->n == 0))
+        rc = read_unfolded(r, last > r->after ? last : r->after, why);
+    if (rc || r->n > 0)
+        return rc;
+    return problem(why, is_gone ? STATUS_GONE : STATUS_NOT_FOUND,
+                   "the set %s keeps no such bytes%s", set->name,
+                   is_gone ? " any more" : "");
+}
+
+static void
+end_reading(struct reading *r)
+{
+    free(r->all);
+    buf_fini(&r->type);
+    buf_fini(&r->uri);
+    buf_fini(&r->loc);
+}
+
+/* Links */
+
+static struct link_text
+address_of(const struct reading *r, size_t i)
+{
+    const struct version *v = &r->all[i];
+
+    return link_format("%s/content/%s?seq=%" PRIu64, r->base.text,
+                       strchr(digest_text(&v->digest).text, ':') + 1, v->seq);
+}
+
+/* The links of a resource; `rel` is that of its TimeMap. */
+static void
+add_resource(struct buf *to, const struct reading *r, const char *rel)
+{
+    buf_add_format(
+        to,
+        "<%1$s>; rel=\"original\", <%2$s/timegate/%1$s>; rel=\"timegate\", "
+        "<%2$s/timemap/link/%1$s>; rel=\"%3$s\"; "
+        "type=\"application/link-format\"",
+        r->uri.data, r->base.text, rel);
+}
+
+/* The link to version `i` of a resource. */
+static void
+add_memento(struct buf *to, const struct reading *r, size_t i)
+{
+    char date[HTTPDATE_SIZE];
+
+    httpdate_write(date, r->all[i].us / 1000000);
+    buf_add_format(to, ", <%s>; rel=\"%s%smemento\"; datetime=\"%s\"",
+                   address_of(r, i).text, i == 0 && !r->is_cut ? "first " : "",
+                   i + 1 == r->n ? "last " : "", date);
+}
+
+/* Mementos */
+
+enum status
+content_open(const struct document_wish *wish, struct document *document,
+             struct problem *why)
+{
+    struct reading r = {.wish = wish};
+    struct slice query = wish->rest, hex = slice_take(&query, '?');
+    char dir[SET_DIR_MAX];
+    uint64_t seq = 0, length;
+    int fd;
+    enum status rc;
+
+    if (!hex_read(hex, r.digest.bytes, DIGEST_SIZE) ||
+        (slice_skip_start(&query, "seq=") && !number_read(query, &seq)))
+        return problem(why, STATUS_NOT_FOUND,
+                       "the address of content ends with a SHA-256, and "
+                       "perhaps ?seq= and the number of an entry");
+    r.after = seq > 0 ? seq - 1 : 0;
+    rc = read_versions(&r, why);
+    set_dir(wish->set, dir);
+    if (!rc && seq > 0 && r.all->seq != seq)
+        rc = problem(why, STATUS_NOT_FOUND, "the entry had other bytes");
+    if (!rc)
+        rc = content_file_open(dir, &r.digest, &fd, &length, why);
+    if (!rc) {
+        *document = (struct document){
+            .body = body_of_file(fd, length),
+            .tag = r.digest,
+            .modified_us = DATETIME_NONE,
+            .is_final = true,
+            .type = r.type,
+            .links = {.max = LINKS_MAX},
+        };
+        r.type.data = NULL;
+        if (r.uri.size > 0) {
+            httpdate_write(document->memento, r.all->us / 1000000);
+            add_resource(&document->links, &r, "timemap");
+        }
+    }
+    end_reading(&r);
+    return rc;
+}
+
+/* Resources */
+
+static void
+write_gate(const struct reading *r, struct document *document)
+{
+    size_t chosen = r->n - 1;
+
+    while (chosen > 0 && r->wish->at_us != DATETIME_NONE &&
+           r->all[chosen].us >= r->wish->at_us + 1000000)
+        chosen--;
+    *document = (struct document){.links = {.max = LINKS_MAX}};
+    memcpy(document->lasting, address_of(r, chosen).text, LINK_URL_MAX);
+    add_resource(&document->links, r, "timemap");
+    for (size_t i = 0; i < r->n; i++)
+        if (i == 0 || i == chosen || i + 1 == r->n)
+            add_memento(&document->links, r, i);
+}
+
+/* As MemGator and other aggregators of archives write it. A URI has no
+ * character that JSON escapes. */
+static void
+write_json(struct buf *to, const struct reading *r)
+{
+    char date[DATETIME_SIZE];
+
+    buf_add_format(to,
+                   "{\"original_uri\":\"%1$s\","
+                   "\"timegate_uri\":\"%2$s/timegate/%1$s\",\"timemap_uri\":{"
+                   "\"link_format\":\"%2$s/timemap/link/%1$s\","
+                   "\"json_format\":\"%2$s/timemap/json/%1$s\"},"
+                   "\"mementos\":{\"list\":[",
+                   r->uri.data, r->base.text);
+    for (size_t i = 0; i < r->n; i++)
+        buf_add_format(to, "%s{\"datetime\":\"%.*s\",\"uri\":\"%s\"}",
+                       i ? ",\n" : "\n",
+                       (int)datetime_write_short(date, r->all[i].us), date,
+                       address_of(r, i).text);
+    BUF_ADD(to, "]}}\n");
+}
+
+enum status
+timemap_open(const struct document_wish *wish, struct document *document,
+             struct problem *why)
+{
+    struct reading r = {.wish = wish, .loc = {.max = FRAGMENT_MAX}};
+    struct buf text = {.max = TIMEMAP_MAX};
+    enum status rc;
+
+    unescape(&r.uri, wish->rest);
+    xml_escape(&r.loc, wish->rest);
+    rc = read_versions(&r, why);
+    if (!rc && wish->memento == MEMENTO_GATE)
+        write_gate(&r, document);
+    else if (!rc && wish->memento == MEMENTO_JSON)
+        write_json(&text, &r);
+    else if (!rc)
+        add_resource(&text, &r, "self");
+    for (size_t i = 0; !rc && wish->memento == MEMENTO_LINKS && i < r.n; i++)
+        add_memento(&text, &r, i);
+    end_reading(&r);
+    return wish->memento == MEMENTO_GATE
+               ? rc
+               : document_of_text(document, &text, rc, why);
+}
