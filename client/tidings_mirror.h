@@ -62,7 +62,8 @@ struct td_sync_event {
     uint64_t bytes_wanted;   /* still to fetch, of known lengths */
     uint64_t n_packages;     /* of dumps, fetched whole */
     uint64_t n_unpacked;     /* files that came from packages, of n_done */
-    uint64_t bytes_packages; /* that came of packages, apart from bytes_done */
+    const char *filter;      /* of the mirror; NULL: all of the source */
+    uint64_t bytes_packages; /* of packages, apart from bytes_done */
 };
 
 struct td_sync_options {
@@ -89,8 +90,11 @@ struct td_sync_options {
     unsigned compare_ms;       /* as there; 0: a day */
     void (*on_event)(const struct td_sync_event *event, void *user);
     void *user;
-    const char *as_of; /* as in td_follow_options: not the present source, but
-                          its state at that time. NULL: the present */
+    const char *filter; /* "tag=a&prefix=http://...&type=text/csv", as in the
+                           address of a stream: only resources that pass; "all";
+                           NULL: that of the last time */
+    const char *as_of;  /* as in td_follow_options: not the present source, but
+                           its state at that time. NULL: the present */
 };
 
 /*
@@ -104,6 +108,11 @@ struct td_sync_options {
  * dir   created if needed. Every resource is a file below it, at a path made
  *       from its URI: host, then the path's segments, with unsafe bytes
  *       percent-encoded; two URIs never share one. One process at a time.
+ *
+ * With `filter` it is the mirror of a part, which it remembers, and which
+ * td_audit compares alone. Another filter begins the sets anew, by their lists
+ * or their whole history, and keeps the files that are right. Those that do not
+ * pass any more count as deletions.
  *
  * When the mirror has missed changes, the packages of the source's Change Dumps
  * replace single downloads where they cost less: fewer bytes, a request counted

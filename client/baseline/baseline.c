@@ -280,11 +280,10 @@ what_of(const struct baseline *b, const struct document_head *head)
 {
     if (b->plan.takes && b->now.is_manifest)
         return RESOURCES;
+    if (b->plan.takes && head->capability == CAP_CHANGEDUMP_ARCHIVE)
+        return INDEX;
     if (b->plan.takes)
-        return head->is_index || (head->has_capability &&
-                                  head->capability == CAP_CHANGEDUMP_ARCHIVE)
-                   ? INDEX
-                   : PACKAGES;
+        return head->is_index ? INDEX : PACKAGES;
     if (head->has_capability && head->capability != CAP_RESOURCELIST &&
         head->capability != CAP_RESOURCEDUMP)
         return NOTHING;
@@ -605,8 +604,7 @@ on_manifest(const struct document_head *head, void *user)
 {
     struct baseline *b = user;
 
-    if (head->has_capability && head->capability == CAP_CHANGEDUMP_MANIFEST &&
-        !b->plan.takes)
+    if (head->capability == CAP_CHANGEDUMP_MANIFEST && !b->plan.takes)
         fail_document(b, "it is a package of a Change Dump");
     note_report(b, head);
     baseline_place_head(&b->place, head, true, &b->now);

@@ -75,7 +75,8 @@ struct baseline_plan {
      * packages among them. A manifest with an address (`contents`) comes before
      * its package, and hands its entries over without files. Called again
      * before a further attempt. A part that cannot be had is reported
-     * (on_note), and the others are read; there is no place. */
+     * (on_note), and the others are read; there is no place. `offered` need
+     * not stay. */
     bool (*takes)(const struct part *part, void *user);
     /* Receives the resources as a new reading, which the owner of the listing
      * completes at the end (survey_take, survey_compare). NULL: none. Must

@@ -17,6 +17,7 @@ struct mirror {
     bool is_json;
     bool is_verbose;           /* each file, too */
     bool has_no_progress;      /* --no-progress */
+    char part[1100];           /* " for FILTER"; "": of all */
     char as_of[40];            /* the earliest set is complete as of; "" */
     bool is_doubtful;          /* some set is not known to be complete */
     bool skips_bad;            /* --skip-bad */
@@ -83,9 +84,10 @@ static void
 put_event(struct mirror *m, const struct td_sync_event *e)
 {
     put_members(stdout, "{",
-                "event:t set:t loc:t path:t why:t position:t complete_as_of:t",
+                "event:t set:t loc:t path:t why:t position:t complete_as_of:t "
+                "filter:t",
                 names[e->what], e->set, e->loc, e->path, e->why, e->position,
-                e->as_of);
+                e->as_of, e->filter);
     if (e->what == TD_SYNC_DOUBT)
         put_members(stdout, ",", "not_complete:t", e->why);
     if (e->report)
@@ -141,7 +143,7 @@ say_event(struct mirror *m, const struct td_sync_event *e)
         break;
     case TD_SYNC_COMPLETE:
         if (m->is_verbose || m->is_doubtful)
-            say("complete as of %s", e->as_of);
+            say("complete%s as of %s", m->part, e->as_of);
         break;
     case TD_SYNC_HELD:
         say_held(e->n_held, e->n_of);
@@ -174,6 +176,8 @@ on_event(const struct td_sync_event *event, void *user)
     };
 
     m->last = *event;
+    snprintf(m->part, sizeof(m->part), "%s%s", event->filter ? " for " : "",
+             event->filter ? event->filter : "");
     m->has_left_out |= event->report && event->report->n_left_out;
     if (event->what == TD_SYNC_CAUGHT_UP && event->position)
         snprintf(m->position, sizeof(m->position), "%s", event->position);
@@ -205,6 +209,8 @@ static const struct option sync_options[] = {
      "end when the mirror equals the source"},
     {"as-of", "DATETIME", LENT(sync.as_of), NULL,
      "the state at that time, and end: 2026-11-20T21:00:00Z"},
+    {"filter", "FILTER", LENT(sync.filter), NULL,
+     "only these resources: tag=A&prefix=URL&type=TYPE; or all"},
     MAX_DELETE_ROW(sync.max_delete_percent),
     ACCEPT_DELETIONS_ROW(sync.accept_deletions),
     SKIP_BAD_ROW(skips_bad),
@@ -274,6 +280,12 @@ const struct command sync_command = {
         "back, and all else is done. Each run tells their number, and "
         "--until-caught-up ends with 1. Look whether that is right, then give "
         "--accept-deletions with that number: it holds for no more.\n\n"
+        "--filter mirrors a part: tag=, prefix= and type= with & between, as "
+        "in "
+        "the address of a stream. DIR remembers it: a later sync without it "
+        "keeps the part, and audit compares the part; another filter, or all, "
+        "makes it wider or narrower, and fetches only what is missing. Files "
+        "that do not pass any more count as deletions.\n\n"
         "Where many files have changed, packages of the source's Change Dumps "
         "replace single downloads if they cost less; the last line counts "
         "them.\n\n"
@@ -299,6 +311,8 @@ const struct command sync_command = {
         "--until-caught-up, that nothing came for a minute, or that a server "
         "wants to be left alone for longer.\n",
     .examples = "tidings sync http://localhost:8787/sets/news mirror\n"
+                "tidings sync http://localhost:8787/sets/news mirror "
+                "--filter tag=weather\n"
                 "tidings sync https://example.org/sitemap.xml mirror "
                 "--until-caught-up\n"
                 "tidings sync https://example.org/ past "
@@ -390,7 +404,7 @@ run_audit(const struct arguments *arguments)
             result.n_by_digest, result.n_by_length, result.n_by_time,
             result.n_unchecked, result.position);
     if (m->as_of[0] && !m->is_doubtful && !m->is_json)
-        say("complete as of %s", m->as_of);
+        say("complete%s as of %s", m->part, m->as_of);
     if (m->error)
         return cannot_write(m->error);
     if (rc == TD_STOPPED)

@@ -161,17 +161,18 @@ print_text_line(const char *label, const char *text, const char *rest)
 
 /* Prints what the table has no place for, a line each. */
 static void
-print_certainty(const struct mirror_db_certainty *c)
+print_certainty(const struct mirror_db_certainty *c, const char *filter)
 {
     char time[DATETIME_SIZE + 1];
-    char text[100];
+    char text[FILTER_TEXT_MAX + 100];
 
     if (c->doubt[0]) {
         snprintf(text, sizeof(text), " (since %s)",
                  time_text(c->doubt_us, time));
         print_text_line("not known to be complete: ", c->doubt, text);
     } else if (c->complete_us) {
-        snprintf(text, sizeof(text), "complete as of %s, by ",
+        snprintf(text, sizeof(text), "complete%s%s as of %s, by ",
+                 filter[0] ? " for " : "", filter,
                  time_text(c->complete_us, time));
         print_text_line(text,
                         c->complete_by[0] ? c->complete_by : "its history", "");
@@ -198,6 +199,7 @@ print_mirror(const struct mirror_status *mirror)
 
     for (size_t i = 0; i < mirror->n_sources; i++)
         print_pair(FACT_WIDTH, "mirror of", mirror->sources[i]);
+    print_pair(FACT_WIDTH, "filter", mirror->filter[0] ? mirror->filter : NULL);
     printf("%-26s %" PRIu64 ", %s\n", "files", c->n_have,
            bytes_text((double)c->bytes_have, bytes));
     printf("%-26s %" PRIu64 " to fetch (%s), %" PRIu64 " to remove\n",
@@ -233,7 +235,7 @@ print_mirror(const struct mirror_status *mirror)
             continue;
         if (mirror->n_sets > 1)
             print_text_line("\n", set->url, "");
-        print_certainty(&set->certainty);
+        print_certainty(&set->certainty, mirror->filter);
     }
 }
 
@@ -274,12 +276,13 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
                     of->n_left_out ? of->left_out : NULL);
         putchar('}');
     }
-    put_members(stdout, "],",
-                "files:n bytes:n fetch:n fetchBytes:n remove:n failed:n "
-                "atWork:b process:z",
-                c->n_have, c->bytes_have, c->n_fetch - c->n_left,
-                c->bytes_wanted, c->n_remove, c->n_left, mirror->is_at_work,
-                (uint64_t)mirror->process);
+    put_members(
+        stdout, "],",
+        "filter:e files:n bytes:n fetch:n fetchBytes:n remove:n failed:n "
+        "atWork:b process:z",
+        mirror->filter, c->n_have, c->bytes_have, c->n_fetch - c->n_left,
+        c->bytes_wanted, c->n_remove, c->n_left, mirror->is_at_work,
+        (uint64_t)mirror->process);
     puts("}");
 }
 

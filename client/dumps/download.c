@@ -302,8 +302,10 @@ finish_file(struct download *d, const char *url)
         fail_checked(d, rc, &fault);
     else if (!d->request.keeps_note)
         forget_note(d->request.dir_fd, d->file);
-    if (!rc && d->request.is_package)
+    if (!rc && d->request.is_package) {
         d->client->room.n_packages++;
+        d->client->room.bytes_packages += d->bytes;
+    }
     end_download(d, url);
 }
 
@@ -419,8 +421,6 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     d->bytes += bytes.size;
     count_bytes(d, bytes.size);
     d->n_came += bytes.size;
-    if (d->request.is_package)
-        d->client->room.bytes_packages += bytes.size;
     if (!d->is_kept && d->bytes >= NOTED_MIN &&
         digest_check_has_any(d->digests))
         d->is_kept = write_note(d);

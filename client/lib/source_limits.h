@@ -18,8 +18,8 @@ struct source_limits {
     uint64_t unlooked; /* bytes written since the last look at the disk */
     bool has_looked;
 
-    uint64_t n_packages;     /* of dumps, that came whole */
-    uint64_t bytes_packages; /* that came of any package */
+    uint64_t n_packages; /* of dumps, that came whole */
+    uint64_t bytes_packages;
 };
 
 /* May `n` bytes be written in the directory `dir_fd`? STATUS_IO: they would

@@ -601,6 +601,9 @@ open_all(struct audit *a, const char *dir)
         datetime_write(a->as_of, as_of_us);
         a->following.as_of = a->repairing.as_of = a->as_of;
     }
+    if (!mirror_take_filter(&a->mine, &a->why))
+        return false;
+    a->theirs.filter = a->mine.filter;
     remove_old(a->mine.dir);
     return mirror_open_db(&a->theirs, a->mine.dir, AUDIT_NAME, &a->why);
 }

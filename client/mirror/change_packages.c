@@ -7,22 +7,20 @@
 #include "client/baseline/baseline.h"
 #include "client/mirror/file_sync.h"
 
-/* Documents, manifests and packages that are weighed. */
-#define LOOKS_MAX 1000
+/* Documents, manifests and packages that are weighed: what others have is
+ * fetched one by one. */
+#define LOOKS_MAX 10000
 
 struct change_packages {
     struct mirror *m;
     int64_t set;
     void (*on_end)(void *user);
     void *user;
-    struct offered offered;
     char *path; /* of the scratch directory */
     struct baseline *baseline;
-    int64_t oldest_us; /* change of a wanted resource, or DATETIME_NONE */
     unsigned n_looks;
-    struct mirror_db_wanted has; /* what a part has of what is wanted */
-    uint64_t members_bytes;      /* of all members, as the last manifest says */
-    bool is_manifest;            /* that is read */
+    uint64_t n, bytes; /* what a part has of what is wanted */
+    bool is_manifest;  /* that is read */
 };
 
 /* Reports why files are fetched one by one. */
@@ -49,13 +47,11 @@ on_entry(const struct document_entry *e, const char *file, void *user)
     struct mirror_db_resource r;
     char path[PATH_MAX];
 
-    if (p->is_manifest && t.length != LENGTH_NONE)
-        p->members_bytes += t.length;
     if (p->m->is_over || !e->path.size || !file_sync_wants(p->m, &t, &r))
         return true;
     if (p->is_manifest) {
-        p->has.n++;
-        p->has.bytes += r.bytes;
+        p->n++;
+        p->bytes += r.bytes;
     } else if (!file) {
         on_note("a member of a package is not what the manifest says", p);
     } else {
@@ -65,44 +61,28 @@ on_entry(const struct document_entry *e, const char *file, void *user)
     return true;
 }
 
-/* Counts what a part may have of what is wanted, by its times. */
-static bool
-estimate(struct change_packages *p, const struct part *part)
-{
-    p->has.n = 0;
-    if (p->n_looks == LOOKS_MAX ||
-        (part->until_us != DATETIME_NONE && part->until_us < p->oldest_us))
-        return true;
-    if (++p->n_looks == LOOKS_MAX)
-        on_note("it has more packages than are looked at", p);
-    return mirror_db_wanted(&p->m->db, p->set, part->from_us, part->until_us,
-                            &p->has);
-}
-
 /* Weighs a part against what it has of what is wanted: a package by its own
  * manifest, which was read before, else by its times. */
 static bool
 takes_part(const struct part *part, void *user)
 {
     struct change_packages *p = user;
-    uint64_t length = part->length;
     uint64_t n;
 
     /* Notes the files of the package before: they are wanted no more. */
-    if (p->m->is_over || !file_sync_finish(p->m->work) ||
-        (!part->has_manifest && !estimate(p, part)))
+    if (p->m->is_over || p->n_looks++ >= LOOKS_MAX ||
+        !file_sync_finish(p->m->work) ||
+        (!part->has_manifest &&
+         !mirror_db_wanted(&p->m->db, p->set, part->from_us, part->until_us,
+                           &p->n, &p->bytes)))
         return false;
-    n = p->has.n;
+    n = p->n;
     p->is_manifest = part->is_manifest;
-    if (part->is_package && part->has_manifest && length == LENGTH_NONE)
-        length = p->members_bytes;
     if (part->is_package)
-        return n && length != LENGTH_NONE &&
-               length < p->has.bytes + (n - 1) * CHANGE_PACKAGES_REQUEST;
-    if (part->is_manifest) { /* its entries say more than its times */
-        p->has = (struct mirror_db_wanted){.n = 0};
-        p->members_bytes = 0;
-    }
+        return n && part->length != LENGTH_NONE &&
+               part->length < p->bytes + (n - 1) * CHANGE_PACKAGES_REQUEST;
+    if (part->is_manifest) /* its entries say more than its times */
+        p->n = p->bytes = 0;
     return n + part->is_manifest >= CHANGE_PACKAGES_LEAST;
 }
 
@@ -112,11 +92,10 @@ on_end(const struct problem *why, const struct source_position *place,
 {
     struct change_packages *p = user;
 
+    (void)why; /* no memory: all comes one by one */
     (void)place;
     (void)guess;
     p->baseline = NULL;
-    if (why->rc)
-        on_note(why->text, p);
     p->on_end(p->user);
     change_packages_free(p);
 }
@@ -127,6 +106,7 @@ change_packages_start(struct mirror *m, int64_t set, const char *dump,
 {
     struct change_packages *p = calloc(1, sizeof(*p));
     struct baseline_plan plan = {.takes = takes_part, .on_note = on_note};
+    struct offered offered = {.resource_dump = (char *)dump};
     struct problem why;
 
     if (!p)
@@ -135,13 +115,10 @@ change_packages_start(struct mirror *m, int64_t set, const char *dump,
     p->set = set;
     p->on_end = on_end_of_all;
     p->user = user;
-    p->offered.resource_dump = strdup(dump);
-    plan.offered = &p->offered;
+    plan.offered = &offered;
     plan.scratch = p->path = mirror_dir_make_scratch(m->dir, set, &why);
-    if (p->path && p->offered.resource_dump &&
-        mirror_db_wanted(&m->db, set, DATETIME_NONE, DATETIME_NONE, &p->has))
+    if (p->path)
         p->baseline = baseline_start(m->client, &plan, on_entry, on_end, p);
-    p->oldest_us = p->has.oldest_us;
     if (p->baseline)
         return p;
     change_packages_free(p);
@@ -154,7 +131,6 @@ change_packages_free(struct change_packages *p)
     if (!p)
         return;
     baseline_free(p->baseline);
-    offered_fini(&p->offered);
     free(p->path);
     free(p);
 }

@@ -15,10 +15,9 @@
  * that changed several times the last bitstream counts, and nothing that the
  * mirror has.
  *
- * The cost of a package is its length, else that of its members, and that of a
- * single download the resource's length; each request costs as much as
- * CHANGE_PACKAGES_REQUEST bytes. A package that nothing says the size of is not
- * fetched.
+ * The cost of a package is its length, and that of a single download the
+ * resource's length; each request costs as much as CHANGE_PACKAGES_REQUEST
+ * bytes. A package whose length the dump does not say is not fetched.
  *
  * A document or package that cannot be had, or lies, is reported
  * (TD_SYNC_TROUBLE). What it should have had stays wanted: the single

@@ -87,6 +87,32 @@ mirror_open_db(struct mirror *m, const struct mirror_dir *home,
 }
 
 bool
+mirror_take_filter(struct mirror *m, struct problem *why)
+{
+    const char *given = m->options->filter;
+    struct slice rest = slice_of(given ? given : m->db.filter);
+
+    if (given && !strcmp(given, "all"))
+        rest.size = 0;
+    if (filter_read(&m->filter, rest, why))
+        why->rc = STATUS_INVALID;
+    while (!why->rc && rest.size) {
+        struct slice value = slice_take(&rest, '&');
+
+        if (!filter_is_name(slice_take(&value, '=')) ||
+            m->filter.n[FILTER_CHANGE] || m->filter.n[FILTER_DATA])
+            problem(why, STATUS_INVALID,
+                    "a filter is of tag=, prefix= and type=, with & between, "
+                    "or all: not %.1000s",
+                    given);
+    }
+    if (!why->rc && !slice_is(filter_text(&m->filter), m->db.filter) &&
+        !mirror_db_set_filter(&m->db, filter_text(&m->filter)))
+        *why = m->why;
+    return !why->rc;
+}
+
+bool
 mirror_may_write(struct mirror *m, struct problem *why)
 {
     return m->db.is_writing || !m->dir ||
@@ -131,6 +157,7 @@ mirror_report(struct mirror *m, enum td_sync_what what,
     if (!m->options->on_event)
         return;
     event.what = what;
+    event.filter = m->db.filter[0] ? m->db.filter : NULL;
     count_event(m, &event);
     m->options->on_event(&event, m->options->user);
 }

@@ -29,6 +29,7 @@ struct mirror {
     const struct td_sync_options *options; /* defaults filled in */
     struct mirror_dir *dir;                /* NULL: an audit's, no files */
     struct mirror_db db;
+    struct filter filter;        /* of resources */
     struct file_sync *work;      /* NULL: nothing is fetched or removed */
     struct downloads *downloads; /* of `work` */
     struct timer progress;
@@ -55,6 +56,10 @@ void mirror_fini(struct mirror *m);
  * False: `why` says why. */
 bool mirror_open_db(struct mirror *m, const struct mirror_dir *home,
                     const char *name, struct problem *why);
+
+/* Gives the mirror the filter of its options; without one it keeps that of its
+ * database. False: `why` says why. */
+bool mirror_take_filter(struct mirror *m, struct problem *why);
 
 /* Ends the run; the first call sets the reason. Always false. */
 bool mirror_fail(struct mirror *m, const struct problem *why);

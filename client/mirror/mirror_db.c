@@ -17,7 +17,8 @@
 
 /*
  * state      numbers by name; those of mirror_db_counts for mirror_status.h;
- *            as-of: the past time whose state it is, if it is not the present.
+ *            as-of: the past time whose state it is, if it is not the present;
+ *            filter: a text.
  * sets       caught_up: when the mirror last equalled the set; 0: never. The
  *            others: struct mirror_db_certainty.
  * resources  one row for each resource that is wanted or has a file. todo: enum
@@ -216,6 +217,8 @@ begin_run(struct mirror_db *db)
                   DB_VALUES(),
                   DB_INTO(&c->n_resources, &c->n_have, &c->bytes_have,
                           &c->n_fetch, &c->bytes_wanted, &c->n_remove)) ||
+        !find_row(db, NULL, "SELECT value FROM state WHERE name = 'filter'",
+                  DB_VALUES(), DB_INTO(&db->filter)) ||
         !read_state(db, "run", &db->run) ||
         !read_state(db, "version", &db->version))
         return false;
@@ -299,6 +302,19 @@ mirror_db_as_of(struct mirror_db *db, int64_t wanted_us, int64_t *as_of_us)
                     DB_VALUES(), DB_INTO()) &&
            (has_source || write_state(db, "as-of", wanted_us)) &&
            read_state(db, "as-of", as_of_us);
+}
+
+bool
+mirror_db_set_filter(struct mirror_db *db, struct slice filter)
+{
+    snprintf(db->filter, sizeof(db->filter), "%.*s", SLICE_ARG(filter));
+    /* A crash between the two only repeats the first. */
+    return RUN_SQL(db,
+                   "UPDATE sets SET position = '', generation = generation + 1,"
+                   " doubt = ?, doubt_us = strftime('%s', 'now') * 1000000",
+                   MIRROR_DB_REFILTERED) &&
+           RUN_SQL(db, "INSERT OR REPLACE INTO state VALUES ('filter', ?)",
+                   filter);
 }
 
 /* Sources and sets */
@@ -437,17 +453,17 @@ mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo, int64_t after_id,
 
 bool
 mirror_db_wanted(struct mirror_db *db, int64_t set, int64_t from_us,
-                 int64_t until_us, struct mirror_db_wanted *wanted)
+                 int64_t until_us, uint64_t *n, uint64_t *bytes)
 {
     return find_row(db, NULL,
-                    "SELECT count(*), total(bytes), min(when_us) FROM resources"
+                    "SELECT count(*), total(bytes) FROM resources"
                     " JOIN members ON resource = id AND set_id = ?"
                     " WHERE todo = ? AND todo <> 0 AND left_run <> ?"
                     " AND (when_us BETWEEN ? AND ? OR when_us = ?)",
                     DB_VALUES(set, MIRROR_DB_FETCH, db->run, from_us,
                               until_us == DATETIME_NONE ? INT64_MAX : until_us,
                               DATETIME_NONE),
-                    DB_INTO(&wanted->n, &wanted->bytes, &wanted->oldest_us));
+                    DB_INTO(n, bytes));
 }
 
 bool

@@ -51,6 +51,7 @@
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
 #include "client/tidings.h"
+#include "proto/resourcesync/change_filter.h"
 
 /* PRAGMA user_version of the present tables. */
 #define MIRROR_DB_VERSION 4
@@ -81,11 +82,13 @@ enum lent {
     N_LENT
 };
 
-/* `counts`, `is_writing` and `on_failure` are for others, too. */
+/* `counts`, `filter`, `is_writing` and `on_failure` are for others, too. */
 struct mirror_db {
     struct db base;
     struct db_rows lent[N_LENT];
-    bool is_writing; /* in a transaction */
+    bool is_writing;                  /* in a transaction */
+    char filter[FILTER_TEXT_MAX + 1]; /* of the mirror's resources
+                                         (change_filter.h); "": all */
     int64_t run;     /* number of this run: is_left counts in it alone */
     int64_t version; /* the last one that the database assigned */
     struct mirror_db_counts counts;
@@ -124,6 +127,11 @@ extern const struct mirror_db_count {
  * present. A mirror of no source yet becomes one of `wanted_us`. */
 bool mirror_db_as_of(struct mirror_db *db, int64_t wanted_us,
                      int64_t *as_of_us);
+
+/* Sets the filter, and begins each set anew, with MIRROR_DB_REFILTERED as its
+ * doubt. */
+bool mirror_db_set_filter(struct mirror_db *db, struct slice filter);
+#define MIRROR_DB_REFILTERED "it has another filter than before"
 
 /* Sources and sets */
 
@@ -292,15 +300,9 @@ bool mirror_db_walk(struct mirror_db *db, bool is_first,
 
 /* Counts the resources of `set` that are to be fetched, without those given up,
  * that changed from `from_us` to `until_us` (or DATETIME_NONE), or whose time
- * is not known. */
-struct mirror_db_wanted {
-    uint64_t n;
-    uint64_t bytes;    /* of those with a length */
-    int64_t oldest_us; /* event time of the first of these; DATETIME_NONE */
-};
-
+ * is not known; and the bytes of those with a length. */
 bool mirror_db_wanted(struct mirror_db *db, int64_t set, int64_t from_us,
-                      int64_t until_us, struct mirror_db_wanted *wanted);
+                      int64_t until_us, uint64_t *n, uint64_t *bytes);
 
 /* Notes that a file that may appear at its path is ours. */
 bool mirror_db_expect(struct mirror_db *db, int64_t id);

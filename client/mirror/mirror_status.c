@@ -57,18 +57,22 @@ mark_file(const char *path, struct file_mark *mark)
 /* Reading */
 
 static enum status
-read_counts(struct db *db, struct mirror_db_counts *counts, struct problem *why)
+read_state(struct db *db, struct mirror_status *status, struct problem *why)
 {
     struct db_rows rows =
-        DB_SELECT(db, NULL, why, "SELECT name, value FROM state");
-    struct slice name;
+        DB_SELECT(db, NULL, why, "SELECT name, value, value FROM state");
+    struct slice name, text;
     uint64_t value;
 
-    while (DB_NEXT(&rows, &name, &value))
+    while (DB_NEXT(&rows, &name, &value, &text)) {
+        if (slice_is(name, "filter"))
+            snprintf(status->filter, sizeof(status->filter), "%.*s",
+                     SLICE_ARG(text));
         for (const struct mirror_db_count *c = mirror_db_count_rows; c->name;
              c++)
             if (slice_is(name, c->name))
-                *(uint64_t *)((char *)counts + c->offset) = value;
+                *(uint64_t *)((char *)&status->counts + c->offset) = value;
+    }
     return db_rows_end(&rows);
 }
 
@@ -116,7 +120,7 @@ read_database(struct mirror_status *status, const char *path,
                      "an earlier tidings made it: the next sync or audit "
                      "brings it up to date");
     if (!rc)
-        rc = read_counts(&db, &status->counts, why);
+        rc = read_state(&db, status, why);
     if (!rc) {
         struct db_rows rows =
             DB_SELECT(&db, NULL, why, "SELECT url FROM sources ORDER BY n");

@@ -26,8 +26,9 @@ struct mirror_status {
     struct mirror_status_set *sets;
     size_t n_sets, sets_capacity;
     struct mirror_db_counts counts;
-    bool is_at_work; /* a process works on the mirror now */
-    long process;    /* its id; 0: of another machine or container */
+    char filter[FILTER_TEXT_MAX + 1]; /* of its resources; "": all */
+    bool is_at_work;                  /* a process works on the mirror now */
+    long process; /* its id; 0: of another machine or container */
 };
 
 /* Reads the status of the mirror in `dir`. Changes nothing there. Give

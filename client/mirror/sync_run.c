@@ -26,6 +26,7 @@
 #include "client/source/source_sets.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/fragment.h"
 
 /*
  * One set, followed into the database.
@@ -71,6 +72,7 @@ struct run {
     struct source_sets tour;
     struct shared_stream shared;
     int64_t begun_ms;
+    size_t n_packing;   /* sets with `packages`: no single downloads */
     struct problem why; /* of the tour */
 };
 
@@ -101,6 +103,7 @@ struct set_sync {
     int64_t listed_us;      /* of that, before this look at the changes */
     bool is_comparison;     /* the baseline that is under way */
     bool is_baselined;      /* no heartbeat came since the last baseline */
+    bool is_refiltered;     /* what is not described anew does not pass */
     bool is_compared;       /* by this feed, or that is asked for */
     bool is_held;           /* the deletions of this message are held back */
     uint64_t n_listed_held; /* by the follower, of its list's ... */
@@ -216,6 +219,21 @@ describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
     return !f->hash.failed && !f->links.failed;
 }
 
+/* True if the resource passes the mirror's filter, or nobody can say. */
+static bool
+passes(struct set_sync *f, const struct td_change *c)
+{
+    const struct change change = {.loc = slice_of(c->loc),
+                                  .type = slice_of(c->type),
+                                  .tags = slice_of(c->tags)};
+    struct fragment fragment;
+
+    buf_clear(&f->links);
+    return !f->m->filter.text_size ||
+           fragment_write(&f->links, &change, &fragment, NULL) ||
+           filter_passes(&f->m->filter, buf_slice(&f->links), fragment.hole);
+}
+
 static bool
 report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 {
@@ -223,13 +241,18 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     struct mirror_db_description t;
     struct problem why = {""};
     int64_t id, stated_us;
+    bool is_out;
 
     if (!c->loc)
         return true;
     if (is_baseline && !mirror_write(m))
         return false;
+    is_out = !passes(f, c);
+    if (is_baseline && is_out)
+        return true;
     if (!describe_change(f, c, is_baseline, &t))
         return mirror_fail_memory(m);
+    t.is_deleted |= is_out; /* it may have passed before */
     /* R-412: a change that comes after a list counts as later than the list,
      * even if the source gives it an earlier time. */
     stated_us = t.when_us;
@@ -239,7 +262,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
         return mirror_db_compare(&m->db, f->set, &t);
     if (!mirror_db_describe(&m->db, f->set, &t, &id))
         return false;
-    if (t.is_deleted && !id && stated_us > f->certainty.complete_us)
+    if (t.is_deleted && !is_out && !id && stated_us > f->certainty.complete_us)
         snprintf(f->unknown, sizeof(f->unknown), "%s", c->loc);
     if (source_limits_check_resources(&m->client->room,
                                       m->db.counts.n_resources, &why))
@@ -325,7 +348,7 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     if (end.is_held &&
         (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
-    f->is_comparison = false;
+    f->is_comparison = f->is_refiltered = false;
     return (!message->position ||
             mirror_db_set_position(db, f->set, message->position)) &&
            end_reading(f, as_of_us, !end.is_held);
@@ -434,6 +457,11 @@ judge_message(struct set_sync *f, const struct td_message *message)
 {
     bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
 
+    /* The whole history was read, in place of a baseline. */
+    if (f->is_refiltered && message->is_caught_up &&
+        !(mirror_write(f->m) && on_baseline_end(f, message) &&
+          mirror_db_commit(&f->m->db)))
+        return false;
     if ((message->kind == TD_CHANGES && !take_files(f, message)) ||
         !suspect_loss(f, message))
         return false;
@@ -467,6 +495,7 @@ on_packages_end(void *user)
     struct set_sync *f = user;
 
     f->packages = NULL;
+    f->run->n_packing--;
     source_sets_turn(&f->run->tour);
 }
 
@@ -483,6 +512,7 @@ look_for_packages(struct set_sync *f)
     if (!f->m->work || !dump || f->packages || f->m->options->has_no_dumps)
         return;
     f->packages = change_packages_start(f->m, f->set, dump, on_packages_end, f);
+    f->run->n_packing++;
     if (!f->packages)
         mirror_fail_memory(f->m);
 }
@@ -499,7 +529,10 @@ note_where(struct set_sync *f, const struct td_message *message)
         set_out(f);
     else if (clock_steady_ms() - f->behind_since_ms > BEHIND_MOST_MS)
         f->has_arrived = true;
-    f->is_behind = message->kind == TD_CHANGES && !f->has_arrived;
+    /* A list may be older than the changes that follow. */
+    f->is_behind =
+        !f->has_arrived && (f->is_refiltered || message->kind == TD_CHANGES ||
+                            message->kind == TD_BASELINE_END);
     if (f->is_behind)
         timer_start(&f->quiet, QUIET_MS);
     if (message->position && strlen(message->position) < sizeof(f->position))
@@ -734,8 +767,11 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
         goto out;
     }
     f->listed_us = f->certainty.listed_us;
+    f->begun_us = clock_now_us();
+    f->is_refiltered = !strcmp(f->certainty.doubt, MIRROR_DB_REFILTERED);
     f->is_compared = m->options->as_of; /* with the list of that time */
-    if (m->dir && !m->options->has_no_dumps &&
+    if (m->dir && !m->options->has_no_dumps && !m->filter.text_size &&
+        !f->is_refiltered &&
         !(scratch = mirror_dir_make_scratch(m->dir, f->set, why)))
         goto out;
     if (m->dir && !m->options->as_of &&
@@ -830,24 +866,19 @@ on_turn(void *user)
     struct run *run = user;
     struct mirror *m = run->m;
     bool is_behind = false;
-    bool is_packed = false; /* packages may have what is wanted */
     bool is_idle;
 
     if (m->is_over)
         return;
-    for (size_t i = 0; i < run->tour.rounds.n; i++) {
-        const struct set_sync *set = run->tour.stops[i].own;
-
-        is_behind |= set->is_behind;
-        is_packed |= set->packages != NULL;
-    }
+    for (size_t i = 0; i < run->tour.rounds.n; i++)
+        is_behind |= ((struct set_sync *)run->tour.stops[i].own)->is_behind;
     if (run->tour.rounds.n_opened < run->tour.rounds.n &&
         clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
     if (m->options->as_of) /* what a later change replaces need not be had */
         is_behind = !source_sets_is_over(&run->tour);
     if (m->work)
-        file_sync_hold(m->work, is_behind || is_packed);
+        file_sync_hold(m->work, is_behind || run->n_packing);
     is_idle = !m->work || file_sync_is_idle(m->work);
     if (is_idle && !is_behind && !m->db.counts.n_left)
         report_caught_up(run);
@@ -1107,7 +1138,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
     else if ((m.dir = mirror_dir_open(dir, true, &why)) &&
              mirror_open_db(&m, m.dir, "mirror.db", &why) &&
-             is_of_time(&m, dir, &why)) {
+             is_of_time(&m, dir, &why) && mirror_take_filter(&m, &why)) {
         if (!renew_files(&m))
             why = m.why;
         else if (!sync_run_source(&m, url, filled.until_caught_up, &why))
