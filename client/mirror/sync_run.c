@@ -1092,10 +1092,12 @@ judge_mirror(struct mirror *m, struct problem *why)
 
     if (n_left) {
         problem(why, STATUS_DIFFERENT,
-                "%" PRIu64 " resources %s; the next run tries them again",
-                n_left,
-                m->options->as_of ? "of that time cannot be had"
-                                  : "could not be fetched");
+                m->options->as_of
+                    ? "%" PRIu64 " resources of that time cannot be had; the "
+                      "next run tries them again"
+                    : "%" PRIu64 " resources could not be fetched; the next "
+                      "run tries them again",
+                n_left);
         return;
     }
     do {
