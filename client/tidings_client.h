@@ -40,8 +40,8 @@ enum td_status {
     TD_MEMORY,      /* no memory, or no descriptors */
     TD_IO,          /* a file or directory of this machine is unreadable,
                        unwritable, full, or in use by another process */
-    TD_DIFFERENT    /* td_audit, td_verify: they found differences; td_sync: it
-                       could not get some resources */
+    TD_DIFFERENT    /* td_audit, td_diff, td_verify: they found differences;
+                       td_sync: it could not get some resources */
 };
 
 struct td_client;

@@ -192,6 +192,7 @@ struct td_audit_result {
     uint64_t n_by_digest, n_by_length, n_by_time; /* how they were compared */
     uint64_t n_unchecked; /* there, with nothing to compare them by */
     uint64_t n_repaired;
+    int is_partial; /* td_diff, not 0: a state is not known to be complete */
     char position[TD_POSITION_SIZE]; /* of the source at the comparison */
 };
 
@@ -218,6 +219,32 @@ TD_API enum td_status td_audit(struct td_client *client, const char *url,
                                const char *dir,
                                const struct td_audit_options *options,
                                struct td_audit_result *result);
+
+/*
+ * Compares two states of resources: as they were, and as they are. It reads no
+ * file of a mirror, and of sources no bytes of resources.
+ *
+ * sides    of each: a URL as for td_sync, or the directory of a mirror.
+ * as_of    of each URL: W3C Datetime, as in td_sync_options, or NULL: now.
+ * options  on_finding comes for each difference, in order of loc:
+ *          TD_MISSING, it was added; TD_EXTRA, removed; TD_STALE, changed:
+ *          `why` names the values that differ, of "hash length lastmod type";
+ *          one that either state lacks is no difference. on_event: trouble
+ *          and reports. Other options are ignored.
+ * result   filled on TD_OK and TD_DIFFERENT; may be NULL. n_unchecked: in both
+ *          states, with neither hash nor length nor lastmod in common.
+ *
+ * Thread   blocks.
+ * Errors   TD_DIFFERENT  there are differences, or a state is not known to be
+ *                        complete.
+ *          else as td_sync.
+ * Spec     R-435. Since 0.1.
+ */
+TD_API enum td_status td_diff(struct td_client *client,
+                              const char *const sides[2],
+                              const char *const as_of[2],
+                              const struct td_audit_options *options,
+                              struct td_audit_result *result);
 
 /* How much of a history is verified. */
 struct td_proof {

@@ -166,7 +166,7 @@ end_baseline(struct baseline *b)
     has_guess = !is_stated && p->lastmod_us != DATETIME_NONE &&
                 p->lastmod_us < guess.time_us;
     if (has_seq)
-        place = (struct source_position){.at = p->seq};
+        place = (struct source_position){.at = p->seq, .time_us = p->time_us};
     else
         place.time_us = is_stated
                             ? p->time_us
@@ -338,20 +338,38 @@ add_child(struct baseline *b, const struct document_entry *entry,
                  is_package ? entry->change.hash : (struct slice){NULL, 0});
 }
 
-/* Takes a list or dump of the past, if it is the best one so far. */
+/* Goes on in a turn of its own, with all attempts. */
 static void
-consider_base(struct baseline *b, enum capability capability, struct slice url,
-              int64_t at_us, int64_t completed_us)
+go_on(struct baseline *b)
+{
+    b->n_attempts = 0;
+    b->pause_ms = PAUSE_FIRST;
+    timer_start(&b->turn, 0);
+}
+
+static void
+end_part(struct baseline *b)
+{
+    b->parts.next++;
+    go_on(b);
+}
+
+/* Takes a list or dump of the past, which a document of that head is or names,
+ * if it is the best one so far. */
+static void
+consider_base(struct baseline *b, const struct document_head *head,
+              struct slice url, int64_t at_us, int64_t completed_us)
 {
     struct past_base *base = &b->base;
-    bool is_dump = capability == CAP_RESOURCEDUMP ||
-                   capability == CAP_RESOURCEDUMP_ARCHIVE;
+    bool is_dump = head->capability == CAP_RESOURCEDUMP ||
+                   head->capability == CAP_RESOURCEDUMP_ARCHIVE;
     int64_t whole_us = completed_us > at_us ? completed_us : at_us;
 
-    if (at_us == DATETIME_NONE || (is_dump && b->scratch.fd < 0))
+    if (!head->has_capability || at_us == DATETIME_NONE ||
+        (is_dump && b->scratch.fd < 0))
         return;
     base->earliest_us = datetime_earlier(base->earliest_us, whole_us);
-    if (whole_us > b->plan.as_of_us || at_us < base->at_us ||
+    if (whole_us > *b->plan.as_of_us || at_us < base->at_us ||
         (at_us == base->at_us && (base->is_dump || !is_dump)))
         return; /* of the same time, a dump is better than a list */
     free(base->url);
@@ -362,17 +380,14 @@ consider_base(struct baseline *b, enum capability capability, struct slice url,
         fail_without_memory(b);
 }
 
-/* Takes the root of a document, if that is a list or dump. */
+/* The root of a list states its time; that of an archive none. */
 static void
-consider_root(struct baseline *b, const struct document_head *head)
+end_search_part(struct baseline *b, const struct document_head *head)
 {
-    if (head->has_capability && (head->capability == CAP_RESOURCELIST ||
-                                 head->capability == CAP_RESOURCEDUMP))
-        consider_base(b, head->capability, slice_of(b->now.url), head->at_us,
-                      head->completed_us);
+    consider_base(b, head, slice_of(b->now.url), head->at_us,
+                  head->completed_us);
+    end_part(b);
 }
-
-static void end_part(struct baseline *b);
 
 /* An entry of an archive; of a list its root is enough. */
 static void
@@ -383,16 +398,15 @@ search_entry(struct baseline *b, const struct document_entry *entry,
         head->has_capability && (head->capability == CAP_RESOURCELIST_ARCHIVE ||
                                  head->capability == CAP_RESOURCEDUMP_ARCHIVE);
 
-    if (is_archive && (head->is_index || entry->at_us == DATETIME_NONE)) {
-        add_child(b, entry, head, false);
-    } else if (is_archive) {
-        consider_base(b, head->capability, entry->change.loc, entry->at_us,
-                      entry->completed_us);
-    } else {
-        consider_root(b, head);
+    if (!is_archive) {
         document_stream_free(b->reading);
         b->reading = NULL;
-        end_part(b);
+        end_search_part(b, head);
+    } else if (head->is_index || entry->at_us == DATETIME_NONE) {
+        add_child(b, entry, head, false);
+    } else {
+        consider_base(b, head, entry->change.loc, entry->at_us,
+                      entry->completed_us);
     }
 }
 
@@ -459,22 +473,6 @@ on_read_entry(const struct document_entry *entry,
     }
 }
 
-/* Goes on in a turn of its own, with all attempts. */
-static void
-go_on(struct baseline *b)
-{
-    b->n_attempts = 0;
-    b->pause_ms = PAUSE_FIRST;
-    timer_start(&b->turn, 0);
-}
-
-static void
-end_part(struct baseline *b)
-{
-    b->parts.next++;
-    go_on(b);
-}
-
 /* Reads the same part again after a pause; the baseline may be over then.
  * False: no further attempt. */
 static bool
@@ -497,7 +495,7 @@ waits_for_retry(struct baseline *b, const struct problem *why)
 static void
 note_report(struct baseline *b, const struct document_head *head)
 {
-    if (b->plan.has_as_of && head->at_us > b->plan.as_of_us)
+    if (b->plan.as_of_us && head->at_us > *b->plan.as_of_us)
         fail_baseline(b, STATUS_UNREACHABLE,
                       "a later list has replaced the one of that time");
     if (b->plan.report)
@@ -565,8 +563,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
         return;
     }
     if (b->base.is_wanted) {
-        consider_root(b, head);
-        end_part(b);
+        end_search_part(b, head);
         return;
     }
     if (!end->is_same && what_of(b, head) == NOTHING) {
@@ -644,13 +641,13 @@ static void
 begin_reading(struct baseline *b, const char *url, bool is_anew)
 {
     struct part first = {.length = LENGTH_NONE,
-                         .has_time = b->plan.has_as_of,
+                         .has_time = b->plan.as_of_us,
                          .from_us = DATETIME_NONE,
                          .until_us = DATETIME_NONE};
 
     if (is_anew)
         baseline_place_init(&b->place);
-    if (b->plan.has_as_of) /* its archive may say so alone */
+    if (b->plan.as_of_us) /* its archive may say so alone */
         b->place.time_us = b->base.at_us;
     if (is_anew && b->plan.listing &&
         !has_listed(b, survey_begin(b->plan.listing)))
@@ -726,13 +723,13 @@ static void
 end_search(struct baseline *b)
 {
     struct past_base *base = &b->base;
-    bool is_future = b->plan.as_of_us > clock_now_us();
+    bool is_future = *b->plan.as_of_us > clock_now_us();
     struct problem why = {.text = ""};
 
     base->is_wanted = false;
     if (is_future || !base->url) {
         source_position_has_none(&why, is_future ? STATUS_INVALID : STATUS_GONE,
-                                 b->plan.as_of_us, base->earliest_us);
+                                 *b->plan.as_of_us, base->earliest_us);
         fail_because(b, b->lost.rc && base->earliest_us == DATETIME_NONE
                             ? &b->lost
                             : &why);
@@ -931,20 +928,20 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
     }
     /* Begins with the dump, or with the list. */
     b->is_dump =
-        plan->scratch && plan->offered->resource_dump && !plan->has_as_of;
+        plan->scratch && plan->offered->resource_dump && !plan->as_of_us;
     first = b->is_dump ? plan->offered->resource_dump
                        : plan->offered->resource_list;
-    if (plan->has_as_of) {
-        if (!plan->scratch ||
-            !scratch_open(&b->scratch, plan->scratch, &b->why))
-            begin_search(b);
-    } else if (!first)
+    if (!first && !plan->as_of_us)
         fail_baseline(
             b, STATUS_GONE,
             "the source offers neither a Resource List nor a Resource Dump");
     else if (!plan->scratch ||
-             !scratch_open(&b->scratch, plan->scratch, &b->why))
-        begin_reading(b, first, true);
+             !scratch_open(&b->scratch, plan->scratch, &b->why)) {
+        if (plan->as_of_us)
+            begin_search(b);
+        else
+            begin_reading(b, first, true);
+    }
     timer_start(&b->turn, 0);
     return b;
 }

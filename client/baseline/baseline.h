@@ -64,12 +64,11 @@ typedef void baseline_end_fn(const struct problem *why,
 
 struct baseline_plan {
     const struct offered *offered; /* must stay until the end */
-    bool has_as_of;                /* of a past time: */
-    int64_t as_of_us;
-    const char *scratch; /* directory; NULL: no dumps */
-    unsigned patience_s; /* a server that asks for a longer pause is
-                            STATUS_UNREACHABLE at once; 0: the baseline
-                            waits, for an hour at most */
+    const int64_t *as_of_us;       /* of that past time; NULL: of the present */
+    const char *scratch;           /* directory; NULL: no dumps */
+    unsigned patience_s;           /* a server that asks for a longer pause is
+                                      STATUS_UNREACHABLE at once; 0: the baseline
+                                      waits, for an hour at most */
     /* If set, the Resource Dump that is offered is a Change Dump, its index or
      * archive, and is read for its bytes: entries that this returns true for,
      * packages among them. A manifest with an address (`contents`) comes before

@@ -10,6 +10,7 @@ static const struct command *const commands[] = {
     &tail_command,
     &sync_command,
     &audit_command,
+    &diff_command,
     &verify_command,
     &harvest_command,
     &watch_command,

@@ -15,6 +15,7 @@ struct mirror {
     struct td_audit_options audit;
     struct td_limits limits; /* of the handle */
     bool is_json;
+    bool is_diff;              /* tidings diff, no audit */
     bool is_verbose;           /* each file, too */
     bool has_no_progress;      /* --no-progress */
     char part[1100];           /* " for FILTER"; "": of all */
@@ -314,9 +315,7 @@ const struct command sync_command = {
                 "tidings sync http://localhost:8787/sets/news mirror "
                 "--filter tag=weather\n"
                 "tidings sync https://example.org/sitemap.xml mirror "
-                "--until-caught-up\n"
-                "tidings sync https://example.org/ past "
-                "--as-of 2026-11-20T21:00:00Z\n",
+                "--until-caught-up\n",
     .options = OPTION_ROWS(sync_options),
     .run = run_sync,
 };
@@ -344,28 +343,33 @@ static const char *const findings[] = {
     [TD_CORRUPT] = "corrupt", [TD_LEFT_OUT] = "left out",
 };
 
+static const char *const differences[] = {
+    [TD_MISSING] = "added", [TD_STALE] = "changed", [TD_EXTRA] = "removed"};
+
 /* missing LOC at PATH: WHY */
 static void
 on_finding(enum td_finding finding, const char *loc, const char *path,
            const char *why, void *user)
 {
     struct mirror *m = user;
+    const char *word = (m->is_diff ? differences : findings)[finding];
 
     if (m->is_json) {
-        put_members(stdout, "{", "finding:t loc:t path:t why:t",
-                    findings[finding], loc, path, why);
+        put_members(stdout, "{", "finding:t loc:t path:t why:t", word, loc,
+                    path, why);
         end_line(m);
         return;
     }
     progress_clear();
-    printf("%-8s", findings[finding]);
+    printf("%-8s", word);
     if (loc || path)
         print_plain(loc ? loc : path);
     if (loc && path) {
         fputs(" at ", stdout);
         print_plain(path);
     }
-    fputs(": ", stdout);
+    if (why)
+        fputs(": ", stdout);
     print_plain(why);
     putchar('\n');
 }
@@ -444,4 +448,61 @@ const struct command audit_command = {
         "tidings audit http://localhost:8787/sets/news mirror --repair\n",
     .options = OPTION_ROWS(audit_options),
     .run = run_audit,
+};
+
+/* tidings diff */
+
+static const struct option diff_options[] = {
+    LIMIT_ROWS(limits),
+    {"json", NULL, FLAG(is_json), NULL, "each difference as a line of JSON"},
+    PROGRESS_ROW(has_no_progress),
+};
+
+static enum exit_code
+run_diff(const struct arguments *arguments)
+{
+    struct mirror *m = arguments->values;
+    char *const *o = arguments->operands;
+    bool is_web = strstr(o[0], "://");
+    bool has_web = is_web || strstr(o[1], "://");
+    const char *sides[] = {o[0], is_web ? o[0] : o[1]};
+    const char *as_of[] = {is_web ? o[1] : NULL, o[2]};
+    struct td_audit_result r = {.n_compared = 0};
+    enum exit_code code;
+    enum td_status rc;
+
+    if (!has_web && o[2])
+        return bad_usage("%s is of one time, without %s", o[1], o[2]);
+    m->is_diff = true;
+    m->audit.on_finding = on_finding;
+    m->audit.on_event = on_event;
+    m->audit.user = m;
+    code = open_mirror(m, arguments, has_web ? sides[1] : NULL);
+    if (code)
+        return code;
+    rc = td_diff(m->client, sides, as_of, &m->audit, &r);
+    progress_clear();
+    if (rc == TD_OK || rc == TD_DIFFERENT)
+        print_values(m->is_json,
+                     "compared:n added:n removed:n changed:n unchecked:n "
+                     "complete:b",
+                     r.n_compared, r.n_missing, r.n_extra, r.n_stale,
+                     r.n_unchecked, !r.is_partial);
+    return m->error ? cannot_write(m->error) : exit_of(m->client, rc);
+}
+
+const struct command diff_command = {
+    .name = "diff",
+    .operands = "SOURCE-URL|DIR TIME|SOURCE-URL|DIR [TIME]",
+    .help = "Compares two states of a source, or of mirrors.",
+    .more =
+        "SOURCE-URL TIME [TIME]: the source then, and later or now. "
+        "DIR SOURCE-URL [TIME]: a mirror, and the source. DIR DIR: two "
+        "mirrors. A line per resource: added, removed, or changed, with what "
+        "differs of hash, length, lastmod and type.\n\n"
+        "0: both are equal; 1: they differ, or (complete=false) are not "
+        "wholly known.\n",
+    .examples = "tidings diff https://example.org/ 2026-11-20 2026-11-21\n",
+    .options = OPTION_ROWS(diff_options),
+    .run = run_diff,
 };

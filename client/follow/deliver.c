@@ -321,21 +321,6 @@ deliver_add(struct td_follower *f, const struct document_entry *entry,
     return STATUS_OK;
 }
 
-/* A change after the time whose state is wanted: notes it. A log with seqs is
- * in order of time: then no other is needed. False: the history is over. */
-static bool
-pass_later(struct td_follower *f, const struct document_entry *entry,
-           const struct source_position *after)
-{
-    f->past.later_us = datetime_earlier(f->past.later_us, entry->when_us);
-    if (after->is_time)
-        return true;
-    if (!deliver_batch(f))
-        return false;
-    f->past.is_over = true;
-    return follower_rest(f, 0);
-}
-
 /* The first entry of all defines where the follower begins. */
 bool
 deliver_entry(struct td_follower *f, const struct document_entry *entry,
@@ -352,14 +337,15 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
                              "a gap before %llu that the Change Lists do not "
                              "fill",
                              (unsigned long long)after->at.seq);
-    if (f->options.has_as_of && entry->when_us > f->options.as_of_us)
-        return pass_later(f, entry, after);
-    if (f->options.has_as_of && entry->when_us == DATETIME_NONE &&
-        !f->lists.doubt.rc)
+    if (f->how.as_of && entry->when_us > f->options.as_of_us) {
+        f->lists.later_us = datetime_earlier(f->lists.later_us, entry->when_us);
+        f->lists.is_over = !after->is_time; /* a log is in order of time */
+        return after->is_time || (deliver_batch(f) && follower_rest(f, 0));
+    }
+    if (f->how.as_of && entry->when_us == DATETIME_NONE && !f->lists.doubt.rc)
         problem(&f->lists.doubt, STATUS_GONE,
-                "a change of %.*s has no time: it may be a later one",
-                SLICE_ARG(entry->change.loc));
-    f->past.has_changes = true;
+                "a change has no time, and may be a later one");
+    f->lists.has_changes = true;
     if (deliver_add(f, entry, after, file))
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     /* A file is the caller's only until we return. */

@@ -33,19 +33,6 @@ read_url(struct follow_options *parsed, const char *url, struct problem *why)
                    text.data);
 }
 
-/* Reads a time, if there is one. */
-static enum status
-read_time(const char *text, int64_t *us, struct problem *why)
-{
-    if (!text || (strlen(text) <= (SINCE_MAX - strlen("since=")) / 3 - 1 &&
-                  !datetime_read_any(slice_of(text), us)))
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "not a W3C Datetime, such as "
-                   "2026-11-20T21:00:00Z: \"%.80s\"",
-                   text);
-}
-
 /* Reads where following begins: after a position, or at the first moment after
  * a time. */
 static enum status
@@ -53,24 +40,30 @@ read_place(struct follow_options *parsed, const struct td_follow_options *how,
            struct problem *why)
 {
     const char *since = how->since;
+    const char *time = how->as_of ? how->as_of : since;
     size_t n = strlen("since=");
     int64_t us;
 
     parsed->has_place = how->after || since;
-    parsed->has_as_of = how->as_of != NULL;
-    if (read_time(how->as_of, &parsed->as_of_us, why) ||
-        read_time(since, &us, why))
-        return why->rc;
     if (how->after &&
         source_position_read(slice_of(how->after), &parsed->place))
         return problem(why, STATUS_INVALID,
                        "not a position, EPOCH-SEQ: \"%.80s\"", how->after);
-    if (!since)
+    if (!time)
         return STATUS_OK;
     if (how->after)
         return problem(why, STATUS_INVALID,
                        "a position and a datetime are given: begin with "
                        "either");
+    if (strlen(time) > (SINCE_MAX - n) / 3 - 1 ||
+        datetime_read_any(slice_of(time), &us))
+        return problem(why, STATUS_INVALID,
+                       "not a W3C Datetime, such as "
+                       "2026-11-20T21:00:00Z: \"%.80s\"",
+                       time);
+    parsed->as_of_us = us;
+    if (how->as_of) /* it begins at no place */
+        return STATUS_OK;
     parsed->place =
         (struct source_position){.is_time = true, .time_us = us + 1};
     memcpy(parsed->since, "since=", n);

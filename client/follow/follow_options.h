@@ -19,8 +19,7 @@ struct follow_options {
     struct filter filter;         /* of changes */
     struct filter resources;      /* the same without kinds of change */
     char filters[FILTER_TEXT_MAX + 2]; /* "&tag=a", or "" */
-    bool has_as_of;
-    int64_t as_of_us;
+    int64_t as_of_us;                  /* of td_follow_options.as_of */
     unsigned silence_s; /* idle_ms for requests; 0: fetch.h's default */
     char *scratch;      /* NULL: none */
     char *listing;      /* NULL: a temporary one */

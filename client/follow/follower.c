@@ -147,8 +147,7 @@ follower_go(struct td_follower *f)
         return f->phases[FOLLOWER_SEEKING]->begin(f);
     if (f->rebase.is_wanted || follower_may_compare(f))
         return f->phases[FOLLOWER_REBASING]->begin(f);
-    return f->phases[f->options.has_as_of ? FOLLOWER_POLLING : FOLLOWER_LIVE]
-        ->begin(f);
+    return f->phases[f->how.as_of ? FOLLOWER_POLLING : FOLLOWER_LIVE]->begin(f);
 }
 
 bool
@@ -311,7 +310,7 @@ follower_has_only_list(const struct td_follower *f)
 {
     const struct offered *o = &f->offered;
 
-    return !f->options.has_as_of && o->resource_list && !o->change_list &&
+    return !f->how.as_of && o->resource_list && !o->change_list &&
            !o->change_dump && !o->change_list_archive && !o->memory &&
            !o->stream && !o->events;
 }
@@ -339,7 +338,7 @@ follower_gone(struct td_follower *f, const struct problem *why)
     char time[DATETIME_SIZE + 1];
     struct problem text = {.text = ""};
 
-    if (f->how.baseline == TD_NO_BASELINE && !f->options.has_as_of)
+    if (f->how.baseline == TD_NO_BASELINE && !f->how.as_of)
         return follower_end(f, why);
     if (r->is_rebased && r->has_guess) {
         /* The list has no time, and the history does not reach back to its
@@ -356,17 +355,12 @@ follower_gone(struct td_follower *f, const struct problem *why)
         follower_set_place(f, &r->guess);
         return follower_rest_because(f, text.text, 0);
     }
-    if (r->is_rebased &&
-        (f->place.has_moment ? f->place.moment.time_us != DATETIME_NONE
-                             : f->options.has_as_of)) {
+    if (r->is_rebased && f->place.has_moment &&
+        f->place.moment.time_us != DATETIME_NONE) {
         /* R-416: the changes begin after the baseline's list. The follower
          * takes them from their beginning, and reports the time between as not
          * known. */
-        if (f->place.has_moment)
-            time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
-        else
-            snprintf(time, sizeof(time), "entry %" PRIu64,
-                     f->place.order.at.seq);
+        time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
         problem(&f->lists.doubt, STATUS_GONE,
                 "%.600s; the list of resources is of %s: what changed between "
                 "is not known",
@@ -374,7 +368,7 @@ follower_gone(struct td_follower *f, const struct problem *why)
         f->comparison.unknown_us = f->lists.begins_us;
         return follower_begin_far_back(f);
     }
-    if (f->options.has_as_of || (r->is_rebased && !refuse_baseline(r)))
+    if (f->how.as_of || (r->is_rebased && !refuse_baseline(r)))
         return follower_fail(f, STATUS_GONE,
                              "%.600s; this is so for the baseline, too, that "
                              "the source offers",

@@ -153,8 +153,14 @@ struct follower_lists {
     bool has_end; /* the history ended; the follower may be paused */
     struct problem end;
     struct source_position upto;
-    bool is_closed;    /* history_plan's is_closed */
-    int64_t until_us;  /* history_plan's */
+    bool is_closed;   /* history_plan's is_closed */
+    int64_t until_us; /* history_plan's */
+
+    /* The state of a past time (R-435): a baseline of that time, then the
+     * changes up to it, from lists. */
+    bool has_changes;  /* some were handed over */
+    bool is_over;      /* a log with seqs was read up to that time */
+    int64_t later_us;  /* of the first change that is later; or DATETIME_NONE */
     unsigned n_behind; /* lists in a row that end before the place */
 };
 
@@ -198,14 +204,6 @@ struct follower_comparison {
                             baseline, or the start */
     int64_t unknown_us;  /* a list that is older leaves a doubt */
     char reason[1024];
-};
-
-/* The state of a past time (R-435): a baseline of that time, then the changes
- * up to it, from lists. */
-struct follower_past {
-    bool has_changes; /* some were handed over */
-    bool is_over;     /* a log with seqs was read up to that time */
-    int64_t later_us; /* of the first change that is later; or DATETIME_NONE */
 };
 
 /* The end, called once; the caller still frees the follower. */
@@ -261,7 +259,6 @@ struct td_follower {
     struct follower_survey survey;
     struct follower_rebase rebase;
     struct follower_comparison comparison;
-    struct follower_past past;
 };
 
 /* follower_api.c */
@@ -280,9 +277,6 @@ void follower_offer(struct td_follower *f, struct offered *offered);
 
 /* True if the source has the whole history of the set. */
 bool follower_has_beginning(const struct td_follower *f);
-
-/* True if it has lists of changes. */
-bool follower_has_changes(const struct td_follower *f);
 
 /* phase_catch_up.c */
 

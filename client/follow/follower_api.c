@@ -38,7 +38,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->shared.number = plan->number;
     f->attempts.pause_ms = PAUSE_FIRST;
     f->comparison.unknown_us = f->lists.begins_us = DATETIME_NONE;
-    f->past.later_us = f->lists.until_us = DATETIME_NONE;
+    f->lists.later_us = f->lists.until_us = DATETIME_NONE;
     f->attempts.new_ms = f->comparison.interval_ms = clock_steady_ms();
     f->rebase.rebased_ms = f->comparison.compared_ms = -REBASE_LEAST_MS;
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);

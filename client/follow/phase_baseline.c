@@ -198,8 +198,8 @@ on_end(const struct problem *why, const struct source_position *place,
         follower_rest_because(f, copy.text, 0);
         return;
     }
-    if ((copy.rc == STATUS_GONE || copy.rc == STATUS_REFUSED) &&
-        f->options.has_as_of && follower_has_beginning(f)) {
+    if ((copy.rc == STATUS_GONE || copy.rc == STATUS_REFUSED) && f->how.as_of &&
+        follower_has_beginning(f)) {
         begin_without_list(f); /* an empty beginning, and all changes */
     } else if (copy.rc == STATUS_UNREACHABLE) {
         f->search.is_sought = false;
@@ -223,8 +223,7 @@ begin_baseline(struct td_follower *f)
 {
     struct baseline_plan plan = {
         .scratch = f->options.scratch,
-        .has_as_of = f->options.has_as_of,
-        .as_of_us = f->options.as_of_us,
+        .as_of_us = f->how.as_of ? &f->options.as_of_us : NULL,
         .on_anew = on_anew,
     };
     int64_t now = clock_steady_ms();
@@ -255,7 +254,7 @@ begin_baseline(struct td_follower *f)
             return false;
         plan.listing = f->survey.listing;
     }
-    if (!f->options.has_as_of && !f->offered.resource_list &&
+    if (!f->how.as_of && !f->offered.resource_list &&
         !(f->offered.resource_dump && plan.scratch))
         return begin_without_list(f);
     return phase_survey_read(f, &plan, on_entry, on_end) && false;

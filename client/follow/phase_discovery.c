@@ -9,15 +9,6 @@
 
 #include "client/follow/follower.h"
 
-bool
-follower_has_changes(const struct td_follower *f)
-{
-    const struct offered *o = &f->offered;
-
-    return o->change_list || o->change_list_archive || o->change_dump ||
-           o->change_dump_archive;
-}
-
 /* Returns the transports that `offered` and the caller allow. */
 static unsigned
 carried_by(const struct td_follower *f)
@@ -31,8 +22,8 @@ carried_by(const struct td_follower *f)
         open |= TD_EVENTS;
     if (o->memory)
         open |= TD_LONG_POLL;
-    if (follower_has_changes(f) || follower_has_only_list(f) ||
-        f->options.has_as_of)
+    if (o->change_list || o->change_dump || o->change_list_archive ||
+        follower_has_only_list(f))
         open |= TD_POLL;
     return open & f->how.transports;
 }
@@ -59,26 +50,27 @@ settle_beginning(struct td_follower *f)
     bool has_dump = o->resource_dump && f->options.scratch;
     bool has_lists_alone =
         !o->resource_list && !o->resource_dump && !o->stream && !o->memory;
-    bool is_first =
-        f->how.baseline == TD_BASELINE_FIRST || f->options.has_as_of;
+    bool is_first = f->how.baseline == TD_BASELINE_FIRST;
 
     if (follower_place(f, &place) || f->rebase.is_wanted)
         return;
-    if ((is_first && !has_dump && !f->options.has_as_of &&
-         follower_has_beginning(f)) ||
+    if (f->how.as_of) {
+        f->rebase.is_wanted = true;
+        strcpy(f->rebase.reason, "the state of a past time is wanted");
+        return;
+    }
+    if ((is_first && !has_dump && follower_has_beginning(f)) ||
         (!is_first && f->how.as_far_back && o->earliest)) {
         if (!source_position_read(slice_of(o->earliest), &beginning))
             follower_set_place(f, &beginning);
-    } else if (is_first ? has_lists_alone && !f->options.has_as_of
-                        : f->how.as_far_back) {
+    } else if (is_first ? has_lists_alone : f->how.as_far_back) {
         beginning.is_time = !follower_has_only_list(f);
         beginning.time_us = DATETIME_NONE;
         follower_set_place(f, &beginning);
     } else if (is_first) {
         f->rebase.is_wanted = true;
-        snprintf(f->rebase.reason, sizeof(f->rebase.reason), "%s",
-                 f->options.has_as_of ? "the state of a past time is wanted"
-                                      : "nothing is known yet");
+        snprintf(f->rebase.reason, sizeof(f->rebase.reason),
+                 "nothing is known yet");
     }
 }
 
@@ -92,7 +84,7 @@ take_offer(struct td_follower *f)
         return follower_fail(f, STATUS_REFUSED,
                              "%.800s has %u sets: one is followed here",
                              f->options.url, f->search.n_sets);
-    if (!open)
+    if (!open && !f->how.as_of)
         return follower_fail(f, STATUS_REFUSED,
                              "%.200s names no Resource List, Change List, "
                              "stream or change memory that may be used here",
@@ -103,8 +95,8 @@ take_offer(struct td_follower *f)
     f->search.is_caught_up = false;
     /* The goal is the present head; until_caught_up: the first one that was
      * found. */
-    if (!f->options.has_as_of &&
-        !(f->how.until_caught_up && f->place.has_goal) && f->offered.position &&
+    if (!f->how.as_of && !(f->how.until_caught_up && f->place.has_goal) &&
+        f->offered.position &&
         !position_read(slice_of(f->offered.position), &head)) {
         f->place.has_goal = true;
         f->place.goal = head;

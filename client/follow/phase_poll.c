@@ -163,25 +163,22 @@ static bool
 end_past(struct td_follower *f)
 {
     const struct source_position *base = &f->rebase.standing;
-    bool has_list = base->is_time || base->at.seq;
-    int64_t end_us = follower_has_changes(f) ? f->lists.until_us
-                     : base->is_time         ? base->time_us
-                                             : DATETIME_NONE;
+    int64_t end_us =
+        f->connection.open & TD_POLL ? f->lists.until_us : base->time_us;
+    int64_t as_of_us = f->options.as_of_us, later_us = f->lists.later_us;
     char end[DATETIME_SIZE + 1];
     struct problem why = {.text = ""};
 
-    if (!has_list && !f->past.has_changes &&
-        f->past.later_us != DATETIME_NONE) {
-        source_position_has_none(&why, STATUS_GONE, f->options.as_of_us,
-                                 f->past.later_us);
+    if (later_us != DATETIME_NONE && !f->lists.has_changes && !base->is_time &&
+        !base->at.seq) {
+        source_position_has_none(&why, STATUS_GONE, as_of_us, later_us);
         return follower_end(f, &why);
     }
-    if (!f->lists.doubt.rc && f->past.later_us == DATETIME_NONE &&
-        end_us != DATETIME_NONE && end_us < f->options.as_of_us) {
+    if (!f->lists.doubt.rc && later_us == DATETIME_NONE &&
+        end_us != DATETIME_NONE && end_us < as_of_us) {
         end[datetime_write_short(end, end_us)] = '\0';
         problem(&f->lists.doubt, STATUS_GONE,
-                "the source has no changes after %s: those between then and "
-                "that time are not known",
+                "what changed after %s is not known: no list reaches further",
                 end);
     }
     return report_doubt(f) && poll_over(f);
@@ -205,7 +202,7 @@ continue_polling(struct td_follower *f)
     if (f->lists.end.rc)
         return handle_failure(f, was_fresh);
     follower_set_place(f, &f->lists.upto);
-    if (f->options.has_as_of)
+    if (f->how.as_of)
         return end_past(f);
     if (!report_doubt(f))
         return false;
@@ -228,7 +225,7 @@ begin_polling(struct td_follower *f)
 
     follower_enter(f, FOLLOWER_POLLING);
     f->connection.transport = TD_POLL;
-    if (f->options.has_as_of && (f->past.is_over || !follower_has_changes(f)))
+    if (f->how.as_of && (f->lists.is_over || !(f->connection.open & TD_POLL)))
         return end_past(f);
     if (!follower_place(f, &place)) {
         if (!f->offered.position ||

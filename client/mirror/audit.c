@@ -9,6 +9,10 @@
  * A source whose history was cut and that has no list cannot send its whole
  * state: then the audit takes the mirror's own database, and the changes since.
  *
+ * A diff (td_diff) compares two states in the same way, by what their sources
+ * said of them: each that of a mirror, or of a source now or at a past time, in
+ * a database that is temporary. It reads no files.
+ *
  * Repair: copies the source's database into the mirror's, set by set, as a
  * baseline; then makes the files agree, as in any sync.
  */
@@ -36,6 +40,8 @@ struct audit {
     struct mirror theirs;
     struct mirror mine;
     char as_of[DATETIME_SIZE + 1]; /* the past time of `mine`; "": none */
+    bool is_diff;
+    struct problem doubt; /* of a state in a diff: what is not known of it */
 
     /* What the comparison found. */
     struct buf lost;    /* int64_t each: resources of `mine` whose file is
@@ -420,6 +426,54 @@ compare_one(struct audit *a, const struct mirror_db_resource *mine,
     return true;
 }
 
+/* Diff */
+
+/* Reports which values differ in two states; those of a mirror are of its file.
+ */
+static void
+diff_versions(struct audit *a, const char *loc,
+              const struct mirror_db_resource *x,
+              const struct mirror_db_resource *y)
+{
+    const struct mirror_db_description *was = &x->wanted, *is = &y->wanted;
+    uint64_t before = x->is_there ? x->have_mark.size : was->length;
+    uint64_t after = y->is_there ? y->have_mark.size : is->length;
+    bool has_length = before != LENGTH_NONE && after != LENGTH_NONE;
+    bool has_lastmod =
+        was->lastmod_us != DATETIME_NONE && is->lastmod_us != DATETIME_NONE;
+    bool has_type = was->type.size && is->type.size;
+    bool has_hash;
+    bool agrees =
+        hashes_agree(x->is_there ? x->have_hash : was->hash,
+                     y->is_there ? y->have_hash : is->hash, &has_hash);
+    char text[40];
+
+    snprintf(text, sizeof(text), "%s%s%s%s", agrees ? "" : " hash",
+             has_length && before != after ? " length" : "",
+             has_lastmod && was->lastmod_us != is->lastmod_us ? " lastmod" : "",
+             has_type && !slice_equal(was->type, is->type) ? " type" : "");
+    a->result.n_unchecked += !has_hash && !has_length && !has_lastmod;
+    if (text[0])
+        report_finding(a, TD_STALE, loc, NULL, text + 1);
+}
+
+static void
+diff_one(struct audit *a, const struct mirror_db_resource *mine,
+         const struct mirror_db_resource *theirs)
+{
+    bool was = mine && (a->mine.dir ? mine->is_there : mine->is_wanted);
+    bool is = theirs && (a->theirs.dir ? theirs->is_there : theirs->is_wanted);
+    char loc[LOC_SIZE];
+
+    snprintf(loc, sizeof(loc), "%.*s",
+             SLICE_ARG(mine ? mine->loc : theirs->loc));
+    a->result.n_compared += was || is;
+    if (was && is)
+        diff_versions(a, loc, mine, theirs);
+    else if (was || is)
+        report_finding(a, was ? TD_EXTRA : TD_MISSING, loc, NULL, NULL);
+}
+
 /* Takes the lower loc of the two databases each time. */
 static bool
 compare_databases(struct audit *a)
@@ -438,6 +492,10 @@ compare_databases(struct audit *a)
         order = !mine.id     ? 1
                 : !theirs.id ? -1
                              : slice_compare(mine.loc, theirs.loc);
+        if (a->is_diff) {
+            diff_one(a, order <= 0 ? &mine : NULL, order >= 0 ? &theirs : NULL);
+            continue;
+        }
         /* A file that no set wants waits for its removal. */
         if (!compare_one(a, order <= 0 ? &mine : NULL,
                          order >= 0 && theirs.is_wanted ? &theirs : NULL))
@@ -587,25 +645,39 @@ compare_and_repair(struct audit *a)
 static bool
 open_all(struct audit *a, const char *dir)
 {
-    int64_t as_of_us;
-
     mirror_init(&a->theirs, a->client, &a->following);
     mirror_init(&a->mine, a->client, &a->repairing);
     a->mine.dir = mirror_dir_open(dir, false, &a->why);
     if (!a->mine.dir ||
         !mirror_open_db(&a->mine, a->mine.dir, "mirror.db", &a->why))
         return false;
-    if (!mirror_db_as_of(&a->mine.db, DATETIME_NONE, &as_of_us))
+    if (!mirror_db_as_of(&a->mine.db, DATETIME_NONE, a->as_of))
         return false;
-    if (as_of_us != DATETIME_NONE) {
-        datetime_write(a->as_of, as_of_us);
+    if (a->as_of[0])
         a->following.as_of = a->repairing.as_of = a->as_of;
-    }
     if (!mirror_take_filter(&a->mine, &a->why))
         return false;
     a->theirs.filter = a->mine.filter;
     remove_old(a->mine.dir);
     return mirror_open_db(&a->theirs, a->mine.dir, AUDIT_NAME, &a->why);
+}
+
+static enum td_status
+end_audit(struct audit *a, struct td_audit_result *result)
+{
+    mirror_fini(&a->theirs);
+    if (a->mine.dir)
+        remove_old(a->mine.dir);
+    mirror_fini(&a->mine);
+    buf_fini(&a->lost);
+    buf_fini(&a->strays);
+    if (result)
+        *result = a->result;
+    if (!a->why.rc)
+        a->why = a->mine.why.rc ? a->mine.why : a->theirs.why;
+    if (a->why.rc)
+        client_take_problem(a->client, &a->why);
+    return client_end(a->client, a->why.rc);
 }
 
 enum td_status
@@ -640,17 +712,47 @@ td_audit(struct td_client *client, const char *url, const char *dir,
              (!set ||
               mirror_db_set(&a.theirs.db, first, &set, a.result.position)))
         compare_and_repair(&a);
-    mirror_fini(&a.theirs);
-    if (a.mine.dir)
-        remove_old(a.mine.dir);
-    mirror_fini(&a.mine);
-    buf_fini(&a.lost);
-    buf_fini(&a.strays);
-    if (result)
-        *result = a.result;
-    if (!a.why.rc)
-        a.why = a.mine.why.rc ? a.mine.why : a.theirs.why;
-    if (a.why.rc)
-        client_take_problem(client, &a.why);
-    return client_end(client, a.why.rc);
+    return end_audit(&a, result);
+}
+
+/* Opens one state: of the mirror in the directory `side`, or of the source at
+ * that URL. */
+static bool
+open_side(struct audit *a, struct mirror *m, const char *side)
+{
+    bool is_web = strstr(side, "://");
+
+    if ((!is_web && !(m->dir = mirror_dir_open(side, false, &a->why))) ||
+        !mirror_open_db(m, m->dir, is_web ? "" : "mirror.db", &a->why) ||
+        (is_web && sync_run_source(m, side, true, &a->why)))
+        return false;
+    mirror_judge(m, &a->doubt);
+    return !m->why.rc;
+}
+
+enum td_status
+td_diff(struct td_client *client, const char *const sides[2],
+        const char *const as_of[2], const struct td_audit_options *options,
+        struct td_audit_result *result)
+{
+    struct audit a = {.client = client, .options = options, .is_diff = true};
+    struct td_sync_options how = {
+        .on_event = on_asking, .user = &a, .as_of = as_of[0]};
+    uint64_t n;
+
+    client_begin(client);
+    mirror_defaults(&a.repairing, &how);
+    how.as_of = as_of[1];
+    mirror_defaults(&a.following, &how);
+    mirror_init(&a.mine, client, &a.repairing);
+    mirror_init(&a.theirs, client, &a.following);
+    if (open_side(&a, &a.mine, sides[0]) &&
+        open_side(&a, &a.theirs, sides[1]) && compare_databases(&a)) {
+        n = n_findings(&a.result);
+        a.result.is_partial = a.doubt.rc != STATUS_OK;
+        if (n || a.doubt.rc)
+            problem(&a.why, STATUS_DIFFERENT, "%" PRIu64 " differences%s%s", n,
+                    a.doubt.rc ? "; " : "", a.doubt.text);
+    }
+    return end_audit(&a, result);
 }

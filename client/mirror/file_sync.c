@@ -432,24 +432,6 @@ drop_overtaken(struct file_sync *w)
 
 /* New downloads */
 
-/* Of a past state without a digest: wants the first memento, with what that
- * says of its bytes, in place of the resource itself. False: there is none. */
-static bool
-take_memento(struct want *want)
-{
-    const struct downloads_link *memento = want->duplicates;
-
-    if (!want->n_duplicates)
-        return false;
-    want->loc = memento->href;
-    want->hash = memento->hash;
-    if (want->length == LENGTH_NONE)
-        want->length = memento->length;
-    want->duplicates++;
-    want->n_duplicates--;
-    return true;
-}
-
 /* Gives a resource to the downloads. *is_taken false: not now. */
 static bool
 fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
@@ -477,11 +459,18 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
            want.n_duplicates < DOWNLOADS_LOOKED_AT_MAX &&
            duplicate_links_next(&rest, &links[want.n_duplicates]))
         want.n_duplicates++;
-    if (w->m->options->as_of && !want.hash.size && !take_memento(&want))
-        return mirror_write(w->m) &&
-               give_up(w, r,
-                       "the source has neither its bytes of that time nor a "
-                       "digest that proves the present ones");
+    if (w->m->options->as_of && !want.hash.size) {
+        if (!want.n_duplicates)
+            return mirror_write(w->m) &&
+                   give_up(w, r,
+                           "the source has neither its bytes of that time nor "
+                           "a digest that proves the present ones");
+        /* The first memento stands for the resource. */
+        want.loc = links[0].href;
+        want.hash = links[0].hash;
+        want.duplicates++;
+        want.n_duplicates--;
+    }
     file_commit_name(name, r->id, r->version);
     rc = downloads_add(w->m->downloads, &want);
     *is_taken = !rc;

@@ -79,7 +79,7 @@ bool
 mirror_open_db(struct mirror *m, const struct mirror_dir *home,
                const char *name, struct problem *why)
 {
-    if (!mirror_db_open(&m->db, home->state, name, why))
+    if (!mirror_db_open(&m->db, home ? home->state : "", name, why))
         return false;
     m->db.on_failure = fail_db;
     m->db.user = m;

@@ -52,7 +52,8 @@ void mirror_init(struct mirror *m, struct td_client *client,
 /* Closes the database and the directory; the work is the caller's. */
 void mirror_fini(struct mirror *m);
 
-/* Opens the database `name` of a mirror's state; its failures end the run.
+/* Opens the database `name` of a mirror's state; `home` NULL: a temporary one,
+ * with the name "". Its failures end the run.
  * False: `why` says why. */
 bool mirror_open_db(struct mirror *m, const struct mirror_dir *home,
                     const char *name, struct problem *why);
@@ -93,6 +94,11 @@ void mirror_report(struct mirror *m, enum td_sync_what what,
  * sets, the first. */
 enum status sync_run_source(struct mirror *m, const char *url,
                             bool until_caught_up, struct problem *why);
+
+/* Judges a run that did not fail: STATUS_DIFFERENT with a sentence if it gave
+ * resources up, holds deletions back, or does not know that a set is complete.
+ * STATUS_IO. */
+void mirror_judge(struct mirror *m, struct problem *why);
 
 /* Only does the work that the database has. STATUS_OK: nothing is left to do.
  */

@@ -234,7 +234,8 @@ mirror_db_open(struct mirror_db *db, const char *dir, const char *name,
     char path[PATH_MAX];
 
     *db = (struct mirror_db){.run = 0};
-    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s%s%s", dir, name[0] ? "/" : "", name) >=
+        (int)sizeof(path))
         problem(&db->trouble, STATUS_IO, "%s: the path is too long", dir);
     else if (!db_open_kind(&db->base, &kind, path, &db->trouble) &&
              begin_run(db))
@@ -293,15 +294,19 @@ mirror_db_rollback(struct mirror_db *db)
 }
 
 bool
-mirror_db_as_of(struct mirror_db *db, int64_t wanted_us, int64_t *as_of_us)
+mirror_db_as_of(struct mirror_db *db, int64_t wanted_us,
+                char as_of[DATETIME_SIZE + 1])
 {
+    int64_t us = DATETIME_NONE;
     bool has_source;
 
-    *as_of_us = DATETIME_NONE;
-    return find_row(db, &has_source, "SELECT 1 FROM sources LIMIT 1",
-                    DB_VALUES(), DB_INTO()) &&
-           (has_source || write_state(db, "as-of", wanted_us)) &&
-           read_state(db, "as-of", as_of_us);
+    if (!find_row(db, &has_source, "SELECT 1 FROM sources LIMIT 1", DB_VALUES(),
+                  DB_INTO()) ||
+        (!has_source && !write_state(db, "as-of", wanted_us)) ||
+        !read_state(db, "as-of", &us))
+        return false;
+    as_of[us == DATETIME_NONE ? 0 : datetime_write_short(as_of, us)] = '\0';
+    return true;
 }
 
 bool

@@ -104,8 +104,8 @@ struct mirror_db {
     void *user;
 };
 
-/* Opens the database `name` in the folder `dir`. False: `why` says why. Close
- * it in any case. */
+/* Opens the database `name` in the folder `dir`; both "": a temporary one.
+ * False: `why` says why. Close it in any case. */
 bool mirror_db_open(struct mirror_db *db, const char *dir, const char *name,
                     struct problem *why);
 
@@ -123,10 +123,10 @@ extern const struct mirror_db_count {
     size_t offset;    /* in struct mirror_db_counts */
 } mirror_db_count_rows[];
 
-/* The past time whose state the mirror is, or DATETIME_NONE: it is one of the
+/* The past time whose state the mirror is, W3C Datetime; "": it is one of the
  * present. A mirror of no source yet becomes one of `wanted_us`. */
 bool mirror_db_as_of(struct mirror_db *db, int64_t wanted_us,
-                     int64_t *as_of_us);
+                     char as_of[DATETIME_SIZE + 1]);
 
 /* Sets the filter, and begins each set anew, with MIRROR_DB_REFILTERED as its
  * doubt. */

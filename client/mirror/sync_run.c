@@ -187,18 +187,18 @@ static bool
 describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
                 struct mirror_db_description *t)
 {
+    unsigned copies;
+
     buf_clear(&f->hash);
     buf_clear(&f->links);
     /* Drops digests of unknown algorithms. */
     if (c->hash &&
         hash_normalise(&f->hash, slice_of(c->hash), NULL) == STATUS_MEMORY)
         return false;
-    if (!f->m->options->as_of)
-        duplicate_links_write(&f->links, c, COPIES_DUPLICATE);
-    else /* without a digest, a duplicate may be a later version */
-        duplicate_links_write(&f->links, c,
-                              COPIES_MEMENTO |
-                                  (f->hash.size ? COPIES_DUPLICATE : 0));
+    /* Of a past time without a digest, a duplicate may be a later version. */
+    copies = f->m->options->as_of ? COPIES_MEMENTO : COPIES_DUPLICATE;
+    copies |= f->hash.size ? COPIES_DUPLICATE : 0;
+    duplicate_links_write(&f->links, c, copies);
     *t = (struct mirror_db_description){
         .loc = slice_of(c->loc),
         .is_baseline = is_baseline,
@@ -807,19 +807,6 @@ has_caught_up(const struct set_sync *set)
     return set->is_current && strcmp(set->position, set->reported) != 0;
 }
 
-/* The time as of which a set that is caught up is complete; 0: the history does
- * not prove that. */
-static int64_t
-complete_time(const struct set_sync *set)
-{
-    const struct mirror_db_certainty *c = &set->certainty;
-    const char *as_of = set->m->options->as_of;
-
-    if (c->doubt[0] || c->n_held || (set->position[0] == '@' && !as_of))
-        return 0;
-    return as_of ? time_of(as_of) : clock_now_us();
-}
-
 /* Notes the time for mirror_status.h, of all sets in one transaction, then
  * reports each. Where the disk has no room the time stays as it was: nothing
  * else has to be written. */
@@ -827,22 +814,21 @@ static void
 report_caught_up(struct run *run)
 {
     struct mirror *m = run->m;
+    const char *as_of = m->options->as_of;
     struct problem why = {""};
 
     for (size_t i = 0; i < run->tour.rounds.n; i++) {
         struct set_sync *set = run->tour.stops[i].own;
         struct mirror_db_certainty *c = &set->certainty;
-        int64_t complete_us;
 
         if (!has_caught_up(set) || !mirror_may_write(m, &why))
             continue;
         if (!mirror_write(m) ||
             !mirror_db_note_caught_up(&m->db, set->set, clock_now_us()))
             return;
-        complete_us = complete_time(set);
-        if (!complete_us)
-            continue;
-        c->complete_us = complete_us;
+        if ((set->position[0] == '@' && !as_of) || c->doubt[0] || c->n_held)
+            continue; /* the history does not prove that the set is complete */
+        c->complete_us = as_of ? time_of(as_of) : clock_now_us();
         c->complete_by[0] = '\0';
         if (!keep_certainty(set))
             return;
@@ -1063,41 +1049,33 @@ static bool
 is_of_time(struct mirror *m, const char *dir, struct problem *why)
 {
     int64_t wanted_us = time_of(m->options->as_of);
-    int64_t is_us;
-    char as_of[DATETIME_SIZE + 1] = "the present";
+    char as_of[DATETIME_SIZE + 1];
 
-    if (!mirror_db_as_of(&m->db, wanted_us, &is_us)) {
+    if (!mirror_db_as_of(&m->db, wanted_us, as_of))
         *why = m->why;
-        return false;
-    }
-    if (is_us != DATETIME_NONE)
-        as_of[datetime_write_short(as_of, is_us)] = '\0';
-    return is_us == wanted_us ||
-           !problem(why, STATUS_INVALID,
-                    "%.800s is the state of its source at %s, and stays so: "
-                    "give another directory",
-                    dir, as_of);
+    else if (time_of(as_of) != wanted_us)
+        problem(why, STATUS_INVALID,
+                "%.800s is of %s, and stays so: give another directory", dir,
+                as_of[0] ? as_of : "the present");
+    return !why->rc;
 }
 
-/* Judges a run that did not fail: STATUS_DIFFERENT with a sentence if it gave
- * resources up, holds deletions back, or does not know that a set is complete.
- * STATUS_IO. */
-static void
-judge_mirror(struct mirror *m, struct problem *why)
+void
+mirror_judge(struct mirror *m, struct problem *why)
 {
     struct mirror_db_certainty now;
     const char *url;
     int64_t set = 0;
-    uint64_t n_held = 0, n_left = m->db.counts.n_left;
+    uint64_t n_held = 0, n_fetch = m->dir ? m->db.counts.n_fetch : 0;
 
-    if (n_left) {
+    if (n_fetch) {
         problem(why, STATUS_DIFFERENT,
                 m->options->as_of
                     ? "%" PRIu64 " resources of that time cannot be had; the "
                       "next run tries them again"
                     : "%" PRIu64 " resources could not be fetched; the next "
                       "run tries them again",
-                n_left);
+                n_fetch);
         return;
     }
     do {
@@ -1108,8 +1086,7 @@ judge_mirror(struct mirror *m, struct problem *why)
         }
         if (now.doubt[0])
             problem(why, STATUS_DIFFERENT,
-                    "the %s is not known to be complete: %s",
-                    m->options->as_of ? "state" : "mirror", now.doubt);
+                    "the mirror is not known to be complete: %s", now.doubt);
         n_held += now.n_held;
     } while (!why->rc && set);
     if (!why->rc && n_held)
@@ -1144,7 +1121,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
         if (!renew_files(&m))
             why = m.why;
         else if (!sync_run_source(&m, url, filled.until_caught_up, &why))
-            judge_mirror(&m, &why);
+            mirror_judge(&m, &why);
     }
     mirror_fini(&m);
     if (why.rc)

@@ -1,6 +1,5 @@
 #include "client/source/source_position.h"
 
-#include "base/clock.h"
 #include "proto/number.h"
 
 /* Reads sixteen hexadecimal digits, in lower case: an epoch is such a text. */
@@ -108,21 +107,17 @@ enum status
 source_position_has_none(struct problem *why, enum status rc, int64_t as_of_us,
                          int64_t earliest_us)
 {
-    char times[3][DATETIME_SIZE + 1] = {""};
-    const int64_t us[] = {as_of_us, earliest_us, clock_now_us()};
+    char earliest[DATETIME_SIZE + 1] = "the beginning of its history";
+    char as_of[DATETIME_SIZE + 1];
 
-    for (size_t i = 0; i < N_ELEMENTS(us); i++)
-        if (us[i] != DATETIME_NONE)
-            times[i][datetime_write_short(times[i], us[i])] = '\0';
-    if (earliest_us == DATETIME_NONE && rc == STATUS_GONE)
+    as_of[datetime_write_short(as_of, as_of_us)] = '\0';
+    if (earliest_us != DATETIME_NONE)
+        earliest[datetime_write_short(earliest, earliest_us)] = '\0';
+    else if (rc == STATUS_GONE)
         return problem(why, rc,
-                       "the source has no state of %s: it has no list of its "
-                       "resources of a stated time, and not its whole history",
-                       times[0]);
+                       "the source has no list of %s, and not all changes",
+                       as_of);
     return problem(why, rc,
-                   "the source has no state of %s: those that can be had reach "
-                   "from %s to %s",
-                   times[0],
-                   times[1][0] ? times[1] : "the beginning of its history",
-                   times[2]);
+                   "the source has no state of %s: there are those from %s on",
+                   as_of, earliest);
 }

@@ -19,8 +19,10 @@ class Archives:
         ("01:00", {"a": "a one", "b": "b one"}),
         ("01:30", {"a": "a two"}),
         ("01:40", {"c": "c one"}),
+        ("01:50", {"d": "d one"}),
         ("02:30", {"b": None}),
         ("03:30", {"a": "a 333"}),
+        ("04:40", {"d": "d more"}),
     )
 
     def __init__(self, site, run, home):
@@ -48,13 +50,16 @@ class Archives:
         if text is not None:
             if self.has_hash:
                 md += f' hash="md5:{hashlib.md5(text.encode()).hexdigest()}"'
+            md += f' type="text/{text[2:]}"'
             if self.has_length:
                 md += f' length="{len(text)}"'
             if self.has_memento:
                 memento = self.site.link(f"/versions/{text.replace(' ', '/')}")
                 links = f'<rs:ln rel="memento" href="{memento}"/>'
         loc = self.site.link(f"/{name}.txt")
-        return f"<url><loc>{loc}</loc><rs:md {md}/>{links}</url>\n"
+        changed = [t for t, changes in self.story if name in changes and t <= time]
+        lastmod = f"<lastmod>{DAY}{changed[-1]}:00Z</lastmod>"
+        return f"<url><loc>{loc}</loc>{lastmod}<rs:md {md}/>{links}</url>\n"
 
     def put(self, path, capability, entries, md="", before=""):
         md = f'{before}<rs:md capability="{capability}" {md}/>\n'
@@ -184,7 +189,7 @@ def test_takes_no_bytes_of_another_time(archives, has_hash):
     archives.has_hash = has_hash
     archives.publish()
     done = archives.sync("02:00", status=1)
-    lost = {"a", "b"} if has_hash else {"a", "b", "c"}
+    lost = {"a", "b", "d"} if has_hash else {"a", "b", "c", "d"}
     assert done.texts == ({"c": "c one"} if has_hash else {})
     named = re.findall(r"/(\w)\.txt: given up: ", done.errors())
     assert sorted(named) == sorted(lost)
@@ -202,8 +207,8 @@ def test_takes_no_bytes_of_another_time(archives, has_hash):
 @pytest.mark.parametrize(
     "time, status, text",
     (
-        ("2026-01-01T00:59:59Z", 3, "reach from 2026-01-01T01:00:00Z to "),
-        ("2999-01-01T00:00:00Z", 2, "reach from 2026-01-01T01:00:00Z to "),
+        ("2026-01-01T00:59:59Z", 3, "those from 2026-01-01T01:00:00Z on"),
+        ("2999-01-01T00:00:00Z", 2, "those from 2026-01-01T01:00:00Z on"),
         ("yesterday", 2, 'not a W3C Datetime, such as 2026-11-20T21:00:00Z: "yester'),
     ),
 )
@@ -222,14 +227,14 @@ def test_says_what_is_not_known(archives):
     assert archives.sync("03:00").texts == archives.state("03:00")
     done = archives.sync("02:30", status=1)
     assert done.texts == archives.state("01:00")
-    assert "no changes after 2026-01-01T01:00:00Z" in done.errors()
+    assert "what changed after 2026-01-01T01:00:00Z is not known" in done.errors()
     archives.offer(
         resourcelist_archive="/lists.xml", changelist_archive="/changelists.xml"
     )
     assert archives.sync("02:59").texts == archives.state("02:59")
     done = archives.sync("03:30", status=1)
     assert done.texts == archives.state("03:00")
-    assert "no changes after 2026-01-01T03:00:00Z" in done.errors()
+    assert "what changed after 2026-01-01T03:00:00Z is not known" in done.errors()
     # A hole between the list and the first change.
     archives.offer(resourcelist_archive="/lists.xml", changelist="/old/changes-2.xml")
     done = archives.sync("02:30", status=1)
@@ -243,14 +248,14 @@ def test_stays_what_it_is(archives, run):
     done = archives.sync("02:00")
     url = archives.site.link("/source.xml")
     refused = run("tidings", "sync", url, done.directory, status=2)
-    assert "is the state of its source at 2026-01-01T02:00:00Z" in refused.errors()
+    assert "is of 2026-01-01T02:00:00Z" in refused.errors()
     archives.sync("02:01", directory=done.directory, status=2)
     archives.sync("02:00", directory=done.directory)
     assert len(archives.site.asked("/versions/c/one")) == 1  # it has not gone
     now = archives.home / "now"
     run("tidings", "sync", url, now, "--until-caught-up")
     refused = archives.sync("02:00", directory=now, status=2)
-    assert "is the state of its source at the present" in refused.errors()
+    assert "is of the present" in refused.errors()
 
     # An audit compares it with that time.
     run("tidings", "audit", done.directory)
@@ -280,4 +285,50 @@ def test_makes_past_states_of_a_set(mirrored, has_list):
         mirrored.sync("--as-of", time)
     mirrored.directory = mirrored.home / "none"
     done = mirrored.sync("--as-of", "2026-01-01", status=3)
-    assert f"reach from {states[0][0][:20]}" in done.errors()
+    assert f"those from {states[0][0][:20]}" in done.errors()
+
+
+# Two states of a source, of mirrors, of both.
+def test_compares_two_states(archives, run):
+    archives.publish()
+    url = archives.site.link("/source.xml")
+
+    def diff(*sides, status=1):
+        sides = [f"{DAY}{x}:00Z" if re.fullmatch(r"\d\d:\d\d", str(x)) else x for x in sides]
+        done = run("tidings", "diff", *sides, status=status)
+        *lines, last = done.output().split("\n")
+        found = {}
+        for line in lines:
+            word, loc, *rest = line.split()
+            found[loc.split("/")[-1].removesuffix(":")] = " ".join([word, *rest])
+        return found, last
+
+    counted = "compared={} added={} removed={} changed={} unchecked=0 complete={}"
+    changed = "changed hash lastmod type"
+    everything = {"a.txt": changed, "b.txt": "removed"}
+    everything |= {"c.txt": "added", "d.txt": "added"}
+    expected = (everything, counted.format(4, 2, 1, 1, "true"))
+    assert diff(url, "01:00", "02:59") == expected
+    assert diff(url, "02:30", "02:59", status=0)[0] == {}
+    assert diff(url, "02:30") == (
+        {"a.txt": changed, "d.txt": "changed hash length lastmod type"},
+        counted.format(3, 0, 0, 2, "true"),
+    )
+    first = archives.sync("01:00").directory
+    last = archives.sync("02:59").directory
+    assert diff(first, last) == expected
+    assert diff(first, url, "02:59") == expected
+    assert diff(last, url, "02:30", status=0)[1].endswith("complete=true")
+
+    # A state that is not wholly known is told apart from one that is the same.
+    archives.offer(resourcelist="/list.xml", resourcelist_archive="/lists.xml")
+    assert diff(url, "03:00", "03:01") == ({}, counted.format(3, 0, 0, 0, "false"))
+    (first / archives.site.link("/b.txt")[7:]).unlink()
+    assert diff(first, last)[1] == expected[1]  # it reads no files
+
+    done = run("tidings", "diff", first, last, "--json", status=1)
+    assert '"finding":"changed"' in done.output() and '"why":"hash lastmod type"' in done.output()
+    assert '"complete":true' in done.output()
+    run("tidings", "diff", first, last, "2026-01-01", status=2)
+    run("tidings", "diff", url, "2026-01-01T00:00:00Z", "2026-01-02", status=3)
+    run("tidings", "diff", archives.home / "nowhere", last, status=1)

@@ -27,9 +27,9 @@ TEST(begins_with_the_newest_list_that_was_complete)
         {"2026-01-06", "http://e.org/third;", "2026-01-04", STATUS_OK},
         /* The present one. */
         {"2026-01-08", "http://e.org/now;", "2026-01-07", STATUS_OK},
-        {"2026-01-01T23:59:59Z", "reach from 2026-01-02T00:00:00Z to ", NULL,
+        {"2026-01-01T23:59:59Z", "those from 2026-01-02T00:00:00Z on", NULL,
          STATUS_GONE},
-        {"2999-01-01", "reach from 2026-01-02T00:00:00Z to ", NULL,
+        {"2999-01-01", "those from 2026-01-02T00:00:00Z on", NULL,
          STATUS_INVALID},
         /* The document is not the one that its archive names. */
         {"2026-01-09", "a later list has replaced", NULL, STATUS_UNREACHABLE},
@@ -97,9 +97,11 @@ TEST(says_that_there_is_no_past)
               OPEN "<url><loc>http://e.org/a</loc></url></urlset>");
     f->as_of = "2026-01-03";
     run(f, "/list", NULL);
-    assert_fails(f, STATUS_GONE, "no list of its resources of a stated time");
+    assert_fails(f, STATUS_GONE,
+                 "no list of 2026-01-03T00:00:00Z, and not all changes");
     run(f, "/nothing", NULL);
     assert_fails(f, STATUS_REFUSED, "404");
     run(f, NULL, NULL);
-    assert_fails(f, STATUS_GONE, "no list of its resources of a stated time");
+    assert_fails(f, STATUS_GONE,
+                 "no list of 2026-01-03T00:00:00Z, and not all changes");
 }

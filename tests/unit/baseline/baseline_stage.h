@@ -56,6 +56,7 @@ struct fixture {
     void (*on_nth)(struct fixture *f); /* at each entry; or NULL */
     unsigned window;                   /* of put_pages */
     const char *as_of;                 /* a past time; NULL: none */
+    int64_t as_of_us;
     bool is_paused;
     bool is_over;
     struct problem why;
@@ -190,11 +191,11 @@ start(struct fixture *f, const char *list, const char *dump)
         .on_note = on_note,
         .on_anew = on_anew,
         .on_doubt = on_note,
-        .has_as_of = f->as_of,
+        .as_of_us = f->as_of ? &f->as_of_us : NULL,
     };
 
     if (f->as_of)
-        assert_int_equal(datetime_read_any(slice_of(f->as_of), &plan.as_of_us),
+        assert_int_equal(datetime_read_any(slice_of(f->as_of), &f->as_of_us),
                          STATUS_OK);
     f->offered.resource_list = list ? (char *)site_link(f->site, list) : NULL;
     f->offered.resource_dump = dump ? (char *)site_link(f->site, dump) : NULL;
