@@ -81,6 +81,8 @@
     ROW(ANSWERS, "answers", "bytes of pages of change memory on their way",    \
         "share", "128 MB", "reads as much at a time as one client may read",   \
         " bytes of memory", "too much is being read at the moment")            \
+    ROW(PASTS, "pasts", "pages of past states in work", "1", "2",              \
+        "has a page of a past state in work", "", "too many are in work")      \
     ROW(FILTERS, "filters", "different filters of streams", "share", "2,048",  \
         "reads with as many filters as one client may have (try again later, " \
         "or pull)",                                                            \

@@ -35,7 +35,8 @@ document_of_text(struct document *document, struct buf *text, enum status rc,
 void
 document_begin(struct buf *text, const struct document_wish *wish,
                enum document_root root, enum capability capability,
-               int64_t from_us, const char *rel, struct link_text href)
+               int64_t from_us, const char *rel, struct link_text href,
+               const struct coverage *state)
 {
     struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
     const struct document_link links[] = {
@@ -47,8 +48,10 @@ document_begin(struct buf *text, const struct document_wish *wish,
         .capability = capability,
         .links = links,
         .n_links = rel ? 2 : 1,
+        .at_us = state ? state->until_us : 0,
         .from_us = from_us,
         .until_us = DATETIME_NONE,
+        .coverage = state,
     };
 
     document_header(text, &head);

@@ -17,7 +17,8 @@
 enum document_form {
     DOCUMENT_XML,
     DOCUMENT_PLAIN, /* a Sitemap without ResourceSync's elements */
-    DOCUMENT_HTML   /* a page for people */
+    DOCUMENT_HTML,  /* a page for people */
+    DOCUMENT_JSON   /* of past_resources_open */
 };
 
 /* What is made of the versions of a resource. */
@@ -36,14 +37,15 @@ struct document_wish {
                         several */
     uint64_t last;   /* the last of several; the part of a generation */
     enum document_form form;
-    uint64_t page;  /* of DOCUMENT_HTML, from 1 on */
+    uint64_t page;  /* of DOCUMENT_HTML, and of a past state, from 1 on */
     unsigned depth; /* likewise: html_depth of the request's path */
     enum log_patience patience;
     const struct web_file *file; /* for web_file_open */
     enum memento_form memento;   /* for timemap_open */
     struct slice rest;    /* of the path: a digest; or a URI, with its query */
-    int64_t at_us;        /* Accept-Datetime; DATETIME_NONE: not sent */
     enum link_kind topic; /* for notifications_open */
+    int64_t at_us; /* of a past state; Accept-Datetime; DATETIME_NONE: none */
+    struct client *client; /* whom past_resources_open counts for; lent */
 };
 
 #define DOCUMENT_COVERED_MAX 900
@@ -92,10 +94,12 @@ MUST_CHECK enum status document_of_text(struct document *document,
                                         struct problem *why);
 
 /* Writes the head of a document of a set, with the link `up` and one to `href`
- * of relation `rel` (NULL: none). */
+ * of relation `rel` (NULL: none). `state`: of which it is, at `until_us`; NULL:
+ * of none. */
 void document_begin(struct buf *text, const struct document_wish *wish,
                     enum document_root root, enum capability capability,
-                    int64_t from_us, const char *rel, struct link_text href);
+                    int64_t from_us, const char *rel, struct link_text href,
+                    const struct coverage *state);
 
 /* Opens a document, which the caller then owns. A quick one (documents.h) may
  * return STATUS_AGAIN: call again with LOG_DISK; STATUS_NOT_FOUND. */

@@ -64,3 +64,11 @@ document_open_fn source_description_open, source_description_part_open,
 /* Appends the links of a topic's document to the value of the Link header, ", "
  * between them. */
 void notifications_links(struct buf *to, const struct document_wish *wish);
+
+/* Opens a page of the resources as they were at `wish->at_us`: a part of the
+ * last Resource List before, without those that changes behind it concern; the
+ * last page has these, too. Without a list the log alone is read. `number` is
+ * that of the list, as the link to the page says; 0: any. STATUS_GONE: the
+ * state is not known, or the list no longer kept; STATUS_TOO_LARGE: more than
+ * --max-body of changes; STATUS_LIMITED, STATUS_BUSY. */
+document_open_fn past_resources_open;

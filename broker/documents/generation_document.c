@@ -46,7 +46,8 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/index_parts.h"
 #include "broker/sets/set_links.h"
-#include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/json.h"
 
 /* Rows per read. */
 #define STEP 256
@@ -273,10 +274,10 @@ dumps_current_open(const struct document_wish *wish, struct document *document,
     if (!rc && run.n <= 1) {
         rc = open_one(wish, document, why);
     } else if (!rc) {
-        document_begin(&text, wish, DOCUMENT_SITEMAPINDEX,
-                       links_kinds[wish->kind].capability, run.from_us,
-                       "archives",
-                       set_link_kind(wish->set, wish->kind, LINK_ARCHIVE));
+        document_begin(
+            &text, wish, DOCUMENT_SITEMAPINDEX,
+            links_kinds[wish->kind].capability, run.from_us, "archives",
+            set_link_kind(wish->set, wish->kind, LINK_ARCHIVE), NULL);
         buf_add_slice(&text, buf_slice(&run.entries));
         text.failed |= run.entries.failed;
         document_footer(&text, DOCUMENT_SITEMAPINDEX);
@@ -339,7 +340,7 @@ write_archive_head(struct buf *text, const struct document_wish *wish,
 {
     document_begin(text, wish, root, links_kinds[wish->kind].archive,
                    DATETIME_NONE, has_index ? "index" : NULL,
-                   set_link_kind(wish->set, wish->kind, LINK_ARCHIVE));
+                   set_link_kind(wish->set, wish->kind, LINK_ARCHIVE), NULL);
 }
 
 static void
@@ -475,61 +476,55 @@ add_plain(struct buf *to, struct slice line)
         BUF_ADD(to, PLAIN_ROOT("urlset"));
     } else if (slice_starts(line, "<sitemapindex")) {
         BUF_ADD(to, PLAIN_ROOT("sitemapindex"));
-    } else if (!slice_starts(line, "<rs:")) {
+    } else if (slice_starts(line, "<?")) {
         buf_add_slice(to, line);
     }
 }
 
 struct plain {
-    struct body body;
+    struct pieces pieces;
     struct body *xml;
     struct lines lines;
-    struct buf text;
 };
 
-static enum body_result
-plain_next(struct body *body, bool may_block, struct slice *piece)
+static enum status
+fill_plain(struct pieces *pieces)
 {
-    struct plain *p = (struct plain *)(void *)body;
+    struct plain *p = list_entry(pieces, struct plain, pieces);
     enum status rc = STATUS_OK;
     struct slice line;
 
-    if (!may_block)
-        return BODY_WAITS;
-    buf_clear(&p->text);
-    while (!rc && p->text.size < PLAIN_PIECE) {
-        rc = lines_next(&p->lines, &line);
-        if (!rc)
-            add_plain(&p->text, line);
-    }
-    if (p->text.failed || (rc && rc != STATUS_NOT_FOUND))
-        return BODY_FAILED;
-    *piece = buf_slice(&p->text);
-    return p->text.size > 0 ? BODY_DATA : BODY_END;
+    while (pieces->text.size < PLAIN_PIECE &&
+           !(rc = lines_next(&p->lines, &line)))
+        add_plain(&pieces->text, line);
+    return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
 }
 
 static void
-plain_free(struct body *body)
+free_plain(struct pieces *pieces)
 {
-    struct plain *p = (struct plain *)(void *)body;
+    struct plain *p = list_entry(pieces, struct plain, pieces);
 
     p->xml->free(p->xml);
     buf_fini(&p->lines.line);
-    buf_fini(&p->text);
-    free(p);
 }
 
-/* Makes the plain Sitemap of a body, which it takes over. */
+/* Makes the plain Sitemap of a body, which it takes over. Without a piece at
+ * the start it begins with its first line. */
 static struct body *
-plain_new(struct body *xml, uint64_t size)
+plain_new(struct body *xml, uint64_t part, uint64_t size)
 {
     struct plain *p = memory_new(1, sizeof(*p));
 
-    p->body = (struct body){size, plain_next, plain_free, NULL};
+    pieces_init(&p->pieces,
+                part == GENERATION_INDEX ? DOCUMENT_SITEMAPINDEX
+                                         : DOCUMENT_URLSET,
+                fill_plain, free_plain, true);
+    p->pieces.is_begun = true;
+    p->pieces.body.size = size;
     p->xml = xml;
     lines_init(&p->lines, xml);
-    buf_init(&p->text, PLAIN_PIECE + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
-    return &p->body;
+    return &p->pieces.body;
 }
 
 /* Small sets */
@@ -537,70 +532,285 @@ plain_new(struct body *xml, uint64_t size)
 /* The number of the list of a small set, which no build has. */
 #define SMALL 0
 
-struct few {
-    struct buf bytes;
-    size_t n;
+/* States, small and past
+ *
+ *     list 7   a b c d | b updated, e created, c deleted, b updated | later
+ *                      ^                                            ^
+ *                      list.seq                                     seq
+ *
+ *     pages: the parts of the list    a, d: no change concerns them
+ *            and on the last one      b, e
+ *
+ * A page costs a part of a list, and the changes, each time again: the cost
+ * does not grow with the set. Few pages of past states are made at a time
+ * (CLIENT_PASTS), so the worker pool has threads left for other work.
+ *
+ * All pages are of one state. `next` names the list, and a time that is not
+ * later than the last entry: times grow strictly, so all new entries are
+ * later. */
 
-    struct few_row {
-        size_t at, size; /* of an entry, in `bytes` */
-    } rows[SET_FEW_ENTRIES];
+/* The largest page: a list, its changes, and what JSON adds. */
+#define PAGE_MAX ((size_t)256 << 20)
+
+/* A resource that changes concern. */
+struct row {
+    struct map_node node;
+    struct list order;
+    bool is_deleted;
+    size_t at, size; /* in `changes`: as in a Resource List */
 };
 
-static struct slice
-entry_of(const struct few *few, size_t i)
+/* A page of a state, made of a list and the changes behind it. */
+struct page {
+    struct document_wish wish;
+    struct generation list; /* number 0: there is none */
+    uint64_t seq;
+    int64_t seq_us;   /* not before T(seq), and before the next entry */
+    int64_t known_us; /* since when states are known */
+    struct map by_loc;
+    struct list rows; /* in the order of a state (broker/state/resources.h) */
+    struct buf changes, text, fragment;
+    struct entry entry;
+};
+
+static void
+begin_page(struct page *p, const struct document_wish *wish, size_t room)
 {
-    return (struct slice){few->bytes.data + few->rows[i].at, few->rows[i].size};
+    *p = (struct page){.wish = *wish, .known_us = wish->head.created_us};
+    p->changes.max = room;
+    p->text.max = p->fragment.max = PAGE_MAX;
+    list_init(&p->rows);
+    entry_init(&p->entry);
 }
 
-/* Applies a change, so that the rows are those of a state, in the same order
- * (broker/state/resources.h). */
+static struct slice
+text_of(const struct page *p, const struct row *row)
+{
+    return (struct slice){p->changes.data + row->at, row->size};
+}
+
+static struct row *
+find_row(struct page *p, struct slice loc)
+{
+    struct row *row;
+
+    map_each_same (row, &p->by_loc, map_hash(&p->by_loc, loc), node)
+        if (slice_equal(fragment_loc(text_of(p, row)), loc))
+            return row;
+    return NULL;
+}
+
 static void
-fold_change(struct few *few, struct slice fragment, uint32_t stamp)
+fold_change(struct page *p, struct slice fragment, uint32_t stamp)
 {
     struct slice loc = fragment_loc(fragment);
-    struct few_row row = {.at = few->bytes.size};
-    size_t i = 0;
+    struct row *row = find_row(p, loc);
 
-    while (i < few->n && !slice_equal(fragment_loc(entry_of(few, i)), loc))
-        i++;
-    if (fragment_kind(fragment.data, stamp) == CHANGE_DELETED) {
-        if (i < few->n)
-            memmove(&few->rows[i], &few->rows[i + 1],
-                    (--few->n - i) * sizeof(row));
-        return;
+    if (!row) {
+        row = memory_new(1, sizeof(*row));
+        list_init(&row->order);
+        map_add(&p->by_loc, &row->node, map_hash(&p->by_loc, loc));
     }
-    fragment_resource(&few->bytes, fragment, stamp);
-    row.size = few->bytes.size - row.at;
-    few->rows[i] = row;
-    few->n += i == few->n;
+    if (row->is_deleted || row->size == 0)
+        list_put(&p->rows, &row->order);
+    row->is_deleted = fragment_kind(fragment.data, stamp) == CHANGE_DELETED;
+    row->at = p->changes.size;
+    fragment_resource(&p->changes, fragment, stamp);
+    row->size = p->changes.size - row->at;
 }
 
-/* Folds the first entries of the log, up to `last`. *at_us: when that was. */
+/* Folds the entries behind the list. STATUS_TOO_LARGE: there is no room. */
 static enum status
-fold_log(const struct document_wish *wish, uint64_t last, struct few *few,
-         int64_t *at_us, struct problem *why)
+fold_log(struct page *p, struct problem *why)
 {
+    const struct document_wish *w = &p->wish;
+    uint64_t seq = p->list.seq;
     enum status rc = STATUS_OK;
-    uint64_t seq = 0;
 
-    while (!rc && seq < last) {
+    while (!rc && seq < p->seq) {
         struct batch *batch = NULL;
 
-        rc = log_read(wish->registry->log, wish->set->log, seq, wish->patience,
-                      &batch, why);
+        rc = log_read(w->registry->log, w->set->log, seq, w->patience, &batch,
+                      why);
         if (!rc && !batch)
             rc = problem(why, STATUS_IO, "the log of the set ends too soon");
-        for (; !rc && seq < batch->last && seq < last; seq++)
-            fold_change(few, batch_slice(batch, seq, seq + 1),
+        for (; !rc && seq < batch->last && seq < p->seq; seq++) {
+            fold_change(p, batch_slice(batch, seq, seq + 1),
                         batch->entries[seq + 1 - batch->first].stamp);
+            if (p->changes.failed)
+                rc = problem(why, STATUS_TOO_LARGE,
+                             "the changes from its list on exceed --max-body");
+        }
         if (!rc)
-            *at_us = batch_time(batch, seq);
+            p->seq_us = batch_time(batch, seq);
         batch_unref(batch);
     }
-    return rc == STATUS_GONE ? problem(why, STATUS_BUSY,
-                                       "the set is about to get its first "
-                                       "Resource List")
-                             : rc;
+    return rc;
+}
+
+/* Takes a list: that of the wish, or else the last one before the state. */
+static void
+consider_list(void *user, const struct document_wish *wish,
+              const struct generation *g)
+{
+    struct page *p = user;
+
+    if (g->number == 0 || !generation_is_here(wish->set, g->kind, g->number))
+        return;
+    if (wish->number > 0 ? g->number == wish->number : g->seq <= p->seq)
+        p->list = *g;
+    if (g->seq >= wish->head.earliest && g->at_us < p->known_us)
+        p->known_us = g->at_us;
+}
+
+/* Finds the state, and what has changed since its list. */
+static enum status
+find_state(struct page *p, struct problem *why)
+{
+    const struct document_wish *w = &p->wish;
+    char since[] = "its next Resource List     ";
+    enum status rc;
+
+    /* Later entries may come that are not later than `at_us`. */
+    p->seq_us = w->at_us < w->head.last_us ? w->at_us : w->head.last_us;
+    rc = log_since(w->registry->log, w->set->log, p->seq_us, LOG_DISK, &p->seq,
+                   why);
+    if (w->head.earliest > 0)
+        p->known_us = INT64_MAX;
+    if (each_generation(w, 1, UINT64_MAX - 1, consider_list, p, why))
+        return STATUS_IO;
+    consider_list(p, w, &w->head.generations[w->kind].current);
+    if (!rc)
+        rc = p->list.seq < p->seq && p->list.seq < w->head.earliest
+                 ? STATUS_GONE
+                 : fold_log(p, why);
+    if (rc != STATUS_GONE && w->at_us >= w->head.created_us &&
+        (w->page == 1 || (w->number > 0 && w->number == p->list.number)))
+        return rc;
+    if (p->known_us < INT64_MAX)
+        datetime_write(since, p->known_us);
+    return problem(why, STATUS_GONE,
+                   "this is not known, or no longer: states are from %s on",
+                   since);
+}
+
+/* Adds a resource, as it stands in a Resource List. A reader of fragments wants
+ * them to have a change. */
+static enum status
+add_resource(struct page *p, struct slice line)
+{
+    struct slice rest = line;
+    enum status rc;
+
+    if (p->wish.form != DOCUMENT_JSON) {
+        buf_add_slice(&p->text, line);
+        return STATUS_OK;
+    }
+    (void)slice_skip_past(&rest, "<rs:md");
+    buf_clear(&p->fragment);
+    buf_add_slice(&p->fragment, slice_between(line.data, rest.data));
+    BUF_ADD(&p->fragment, " change=\"updated\"");
+    buf_add_slice(&p->fragment, rest);
+    rc = fragment_read(&p->entry, buf_slice(&p->fragment));
+    if (!slice_ends(buf_slice(&p->text), "["))
+        BUF_ADD(&p->text, ",\n");
+    json_resource(&p->text, &p->entry.change);
+    return rc;
+}
+
+/* Adds the resources of the part of the list that no change concerns. */
+static enum status
+add_part(struct page *p, struct problem *why)
+{
+    struct document document;
+    struct lines lines;
+    struct slice line;
+    enum status rc = open_file(&p->wish, p->list.number, GENERATION_DOCUMENT,
+                               p->wish.page, &document, why);
+
+    if (rc)
+        return rc;
+    lines_init(&lines, document.body);
+    while (!rc && !(rc = lines_next(&lines, &line)))
+        if (slice_starts(line, "<url>") && !find_row(p, fragment_loc(line)))
+            rc = add_resource(p, line);
+    buf_fini(&lines.line);
+    document_close(&document);
+    return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
+}
+
+/* Begins the document, with a link to the next page, if there is one. */
+static void
+write_head(struct page *p)
+{
+    const struct document_wish *w = &p->wish;
+    bool has_next = w->page < p->list.parts;
+    struct coverage coverage = {
+        .last = p->seq, .until_us = w->at_us, .now_us = DATETIME_NONE};
+    char at[DATETIME_SIZE + 1] = "";
+    struct link_text next;
+
+    datetime_write(at, p->seq_us);
+    next = link_format("%s/sets/%s/resources?as-of=%s&after=%s-%" PRIu64
+                       "&list=%" PRIu64 "&page=%" PRIu64,
+                       w->registry->options.public_url, w->set->name, at,
+                       w->head.epoch, p->seq, p->list.number, w->page + 1);
+    memcpy(coverage.epoch, w->head.epoch, sizeof(coverage.epoch));
+    if (w->form == DOCUMENT_JSON) {
+        buf_add_format(&p->text, "{\"set\":\"%s\"", w->set->name);
+        json_datetime_member(&p->text, "as_of", w->at_us);
+        json_position_member(&p->text, "position", w->head.epoch, p->seq);
+        if (has_next)
+            json_text_member(&p->text, "next", link_slice(&next));
+        BUF_ADD(&p->text, ",\"resources\":[");
+    } else {
+        document_begin(&p->text, w, DOCUMENT_URLSET, CAP_RESOURCELIST,
+                       DATETIME_NONE, has_next ? "next" : NULL, next,
+                       &coverage);
+    }
+}
+
+/* Writes the page, unless `rc` is a failure, and frees what it was made of. */
+static enum status
+write_page(struct page *p, enum status rc, struct document *document,
+           struct problem *why)
+{
+    struct row *row;
+
+    write_head(p);
+    if (!rc && p->list.parts > 0)
+        rc = add_part(p, why);
+    list_drain (row, &p->rows, order) {
+        if (!rc && !row->is_deleted && p->wish.page >= p->list.parts)
+            rc = add_resource(p, text_of(p, row));
+        free(row);
+    }
+    buf_add_slice(&p->text, p->wish.form == DOCUMENT_JSON
+                                ? SLICE("]}\n")
+                                : document_footer_of(DOCUMENT_URLSET));
+    map_fini(&p->by_loc);
+    buf_fini(&p->changes);
+    buf_fini(&p->fragment);
+    entry_fini(&p->entry);
+    return document_of_text(document, &p->text, rc, why);
+}
+
+enum status
+past_resources_open(const struct document_wish *wish, struct document *document,
+                    struct problem *why)
+{
+    struct page p;
+    struct holding turn;
+    enum status rc;
+
+    begin_page(&p, wish, wish->registry->config->max_body);
+    holding_init(&turn, &wish->registry->clients, wish->client, CLIENT_PASTS);
+    rc = holding_add(&turn, 1, why);
+    if (!rc)
+        rc = find_state(&p, why);
+    rc = write_page(&p, rc, document, why);
+    holding_end(&turn);
+    return rc;
 }
 
 /* Forms */
@@ -612,46 +822,23 @@ static enum status
 open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
           struct document *document, struct problem *why)
 {
-    struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
-    const struct document_link links[] = {{"up", link_slice(&up), NULL}};
-    struct coverage coverage = {
-        .last = wish->head.last < SET_FEW_ENTRIES ? wish->head.last
-                                                  : SET_FEW_ENTRIES - 1,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-        .now_us = DATETIME_NONE,
-    };
-    struct document_head head = {
-        .root = DOCUMENT_URLSET,
-        .capability = CAP_RESOURCELIST,
-        .links = links,
-        .n_links = 1,
-        .at_us = wish->head.created_us,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-        .coverage = &coverage,
-    };
-    struct few few = {.bytes.max = SET_FEW_BYTES};
-    struct buf text = {.max = SET_FEW_BYTES + DOCUMENT_FRAME_MAX};
+    struct page p;
     enum status rc;
 
     if (generation != SMALL)
         return open_file(wish, generation, GENERATION_DOCUMENT, part, document,
                          why);
-    rc = fold_log(wish, coverage.last, &few, &head.at_us, why);
-    if (few.bytes.failed) {
+    begin_page(&p, wish, SET_FEW_BYTES);
+    p.seq_us = wish->head.created_us;
+    p.seq = wish->head.last < SET_FEW_ENTRIES ? wish->head.last
+                                              : SET_FEW_ENTRIES - 1;
+    rc = fold_log(&p, why);
+    p.wish.at_us = p.seq_us;
+    if (rc == STATUS_TOO_LARGE)
         store_relaxed(&wish->set->is_long, true);
+    if (rc == STATUS_TOO_LARGE || rc == STATUS_GONE)
         rc = problem(why, STATUS_BUSY, "the Resource List is being built");
-    }
-    if (!rc) {
-        memcpy(coverage.epoch, wish->head.epoch, sizeof(coverage.epoch));
-        document_header(&text, &head);
-        for (size_t i = 0; i < few.n; i++)
-            buf_add_slice(&text, entry_of(&few, i));
-        document_footer(&text, DOCUMENT_URLSET);
-    }
-    buf_fini(&few.bytes);
-    return document_of_text(document, &text, rc, why);
+    return write_page(&p, rc, document, why);
 }
 
 /* Makes a plain Sitemap of a document: reads it once to measure it, then
@@ -669,7 +856,7 @@ open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
 
     if (rc || wish->form != DOCUMENT_PLAIN)
         return rc;
-    document->body = plain_new(document->body, 0);
+    document->body = plain_new(document->body, part, 0);
     while (result == BODY_DATA) {
         size += piece.size;
         result = document->body->next(document->body, true, &piece);
@@ -680,7 +867,7 @@ open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
     rc = open_part(wish, generation, part, document, why);
     if (rc)
         return rc;
-    document->body = plain_new(document->body, size);
+    document->body = plain_new(document->body, part, size);
     if (document->gzip)
         document->gzip->free(document->gzip);
     document->gzip = NULL;

@@ -337,7 +337,8 @@ changelist_archive_open(const struct document_wish *wish,
     if (!parts.has_index)
         return open_lists(wish, 1, UINT64_MAX, document, why);
     document_begin(&text, wish, DOCUMENT_SITEMAPINDEX, CAP_CHANGELIST_ARCHIVE,
-                   DATETIME_NONE, "last", set_link(wish->set, LINK_LATEST));
+                   DATETIME_NONE, "last", set_link(wish->set, LINK_LATEST),
+                   NULL);
     header = text.size;
     while (!rc && number < head->list) {
         last_part = text.size;

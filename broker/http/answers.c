@@ -98,18 +98,17 @@ answers_buf(struct request *rq, unsigned status, const char *content_type,
 /* The query */
 
 enum status
-query_since(struct request *rq, bool *is_there, int64_t *since_us,
-            struct problem *why)
+query_time(struct request *rq, const char *name, bool *is_there, int64_t *us,
+           struct problem *why)
 {
-    struct slice text = rq->query, since;
+    struct slice text = rq->query, value;
     char *room = memory_room(text.size + 1);
     /* a + stays one: it may begin a time zone */
-    enum status rc =
-        filter_parameter(text, "since", room, &since, is_there, why);
+    enum status rc = filter_parameter(text, name, room, &value, is_there, why);
 
-    if (!rc && *is_there && datetime_read_any(since, since_us))
-        rc = problem(why, STATUS_MALFORMED, "since: not a W3C Datetime: \"%s\"",
-                     problem_quote(since).text);
+    if (!rc && *is_there && datetime_read_any(value, us))
+        rc = problem(why, STATUS_MALFORMED, "%s: not a W3C Datetime: \"%s\"",
+                     name, problem_quote(value).text);
     free(room);
     return rc;
 }
@@ -124,7 +123,7 @@ query_read(struct request *rq, const struct head *head, struct query *q,
     q->has_since = false;
     q->has_after = request_parameter(rq, "after", &after);
     if (!rc)
-        rc = query_since(rq, &q->has_since, &q->since_us, why);
+        rc = query_time(rq, "since", &q->has_since, &q->since_us, why);
     if (!rc && q->has_since && q->has_after)
         rc = problem(why, STATUS_MALFORMED,
                      "since and after contradict each other: give one");

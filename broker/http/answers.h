@@ -67,10 +67,11 @@ struct query {
     struct filter filter;
 };
 
-/* The parameter `since`, a W3C Datetime; without it *since_us stays.
+/* The parameter `name`, a W3C Datetime; without it *us stays.
  * STATUS_MALFORMED. */
-MUST_CHECK enum status query_since(struct request *rq, bool *is_there,
-                                   int64_t *since_us, struct problem *why);
+MUST_CHECK enum status query_time(struct request *rq, const char *name,
+                                  bool *is_there, int64_t *us,
+                                  struct problem *why);
 
 /* Reads the query, with the head of the set. STATUS_MALFORMED: the message
  * names the parameter. STATUS_GONE: the position cannot be served; everything

@@ -4,6 +4,7 @@
  * documents/ makes the documents; conditional.h decides which part is sent.
  */
 
+#include "base/clock.h"
 #include "broker/documents/documents.h"
 #include "broker/documents/html.h"
 #include "broker/http/answers.h"
@@ -228,6 +229,24 @@ close_document(struct deferral *d)
     buf_fini(&list_entry(d, struct later_opening, deferral)->rest);
 }
 
+/* Opens the document on a worker. */
+static void
+open_later(const struct route_call *call, const struct opening *o)
+{
+    static const struct deferral_kind kind = {
+        .work = open_document, .answer = answer_later, .fini = close_document};
+    struct later_opening *l = deferral_new(call, &kind, sizeof(*l));
+    struct slice query = call->rq->query;
+
+    l->opening = *o;
+    l->rest.max = REQUEST_TARGET_MAX;
+    buf_add_format(&l->rest, query.size > 0 ? "%.*s?%.*s" : "%.*s%.*s",
+                   SLICE_ARG(o->found.rest), SLICE_ARG(query));
+    l->opening.wish.rest = buf_slice(&l->rest);
+    l->opening.wish.patience = LOG_DISK;
+    deferral_begin(&l->deferral, call->rq);
+}
+
 /* Reads Accept-Datetime. */
 static enum status
 read_datetime(struct slice date, int64_t *us, struct problem *why)
@@ -241,18 +260,48 @@ read_datetime(struct slice date, int64_t *us, struct problem *why)
     return STATUS_OK;
 }
 
+/* Reads the query for a page of the resources at a time. */
+static enum status
+read_past(const struct route_call *call, struct opening *o)
+{
+    bool is_there;
+    enum status rc;
+
+    o->found = (struct document_found){.open = past_resources_open,
+                                       .content_type = "application/xml",
+                                       .has_page = true,
+                                       .has_set = true};
+    o->wish.at_us = clock_now_us();
+    rc = query_time(call->rq, "as-of", &is_there, &o->wish.at_us, call->why);
+    if (!rc && o->wish.at_us > clock_now_us())
+        rc = problem(call->why, STATUS_MALFORMED, "as-of: later than now");
+    if (!rc)
+        rc = query_number(call->rq, "list", 0, UINT64_MAX, &o->found.number,
+                          NULL, call->why);
+    return rc ? rc
+              : query_number(call->rq, "page", 1, PAGES_MAX, &o->wish.page,
+                             NULL, call->why);
+}
+
+/* The route with a set is that of its resources. */
 enum status
 handle_documents_get(const struct route_call *call)
 {
     struct request *rq = call->rq;
-    static const char *const types[] = {"application/xml", "text/xml"};
+    static const char *const types[] = {"application/json", "application/xml",
+                                        "text/xml"};
+    size_t from = call->set ? 0 : 1;
     struct opening o = {.wish = {.registry = call->http->registry,
                                  .principal = call->principal,
+                                 .client = request_client(rq),
+                                 .page = 1,
+                                 .at_us = DATETIME_NONE,
                                  .patience = LOG_MEMORY}};
     struct slice text;
     int face = 0;
 
-    o.status = documents_find(rq->path, &o.found);
+    o.status =
+        call->set ? read_past(call, &o) : documents_find(rq->path, &o.found);
     if (!o.status && o.found.has_set) {
         o.wish.set =
             answers_find_set(call->http, rq, call->name, call->principal,
@@ -272,37 +321,28 @@ handle_documents_get(const struct route_call *call)
     if (o.found.has_plain && request_parameter(rq, "plain", &text)) {
         o.wish.form = DOCUMENT_PLAIN;
     } else if (!o.status && o.found.has_page) {
-        face = answers_choose_face(rq, types, N_ELEMENTS(types));
+        face = answers_choose_face(rq, types + from, N_ELEMENTS(types) - from);
         if (face == FACE_NONE)
             return STATUS_OK;
     }
-    if (face == FACE_PAGE) {
+    if (call->set && face <= 0) {
+        o.wish.form = DOCUMENT_JSON;
+        o.found.content_type = types[0];
+    } else if (face == FACE_PAGE) {
         o.wish.form = DOCUMENT_HTML;
         o.wish.depth = html_depth(rq->path);
-        o.wish.page = 1;
         o.status = query_number(rq, "page", 1, PAGES_MAX, &o.wish.page, NULL,
                                 call->why);
     }
-    o.wish.at_us = DATETIME_NONE;
     if (!o.status && o.found.memento == MEMENTO_GATE &&
         request_header(rq, "accept-datetime", &text))
         o.status = read_datetime(text, &o.wish.at_us, call->why);
-    o.conditions = conditional_read(rq);
+    if (!call->set)
+        o.conditions = conditional_read(rq);
     if (!o.status)
         o.status = documents_open(&o.found, &o.wish, &o.document, call->why);
     if (o.status == STATUS_AGAIN) {
-        static const struct deferral_kind kind = {.work = open_document,
-                                                  .answer = answer_later,
-                                                  .fini = close_document};
-        struct later_opening *l = deferral_new(call, &kind, sizeof(*l));
-
-        l->opening = o;
-        l->rest.max = REQUEST_TARGET_MAX;
-        buf_add_format(&l->rest, rq->query.size > 0 ? "%.*s?%.*s" : "%.*s%.*s",
-                       SLICE_ARG(o.found.rest), SLICE_ARG(rq->query));
-        l->opening.wish.rest = buf_slice(&l->rest);
-        l->opening.wish.patience = LOG_DISK;
-        deferral_begin(&l->deferral, rq);
+        open_later(call, &o);
         return STATUS_OK;
     }
     if (!o.status) {

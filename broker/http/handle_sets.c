@@ -631,7 +631,7 @@ handle_sets_get(const struct route_call *call)
         return problem(call->why, STATUS_MALFORMED,
                        "after: \"%s\" is not the name of a set",
                        problem_quote(wish.after).text);
-    rc = query_since(rq, &has_since, &wish.since_us, call->why);
+    rc = query_time(rq, "since", &has_since, &wish.since_us, call->why);
     if (!rc)
         rc = query_yes(rq, "rate", &wish.has_rate, call->why);
     if (rc)

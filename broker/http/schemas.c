@@ -73,6 +73,10 @@ static const struct json_shape own_shapes[] = {
      "count, newer count (in the set), held_back count (deletions that wait "
      "for consent), resources count, first count|null, last count|null, "
      "position string|null"},
+    /* handle_documents.c */
+    {"PastResources", "Resources of a set as they were at a time",
+     "set string, as_of time, position string, resources [Resource], next? "
+     "uri"},
     /* handle_builds.c */
     {"Closed", "The Change List that was closed, if it had entries",
      "set string, closed count|null, list? uri"},

@@ -615,6 +615,8 @@ limit_clients(struct clients *c, const struct config *config)
     clients_limit_rate(c, CLIENT_BYTE_RATE, config->client_byte_rate);
     clients_limit_all(c, CLIENT_POSTS, config->ingest_bytes);
     clients_limit_all(c, CLIENT_ANSWERS, ANSWERS_BYTES);
+    clients_limit_all(c, CLIENT_PASTS, 2);
+    clients_limit_each(c, CLIENT_PASTS, 1);
     clients_limit_all(c, CLIENT_FILTERS, FILTERS_MAX);
     clients_limit_all(c, CLIENT_KERNEL, KERNEL_BYTES);
     clients_limit_each(c, CLIENT_KEYS, config->client_keys);

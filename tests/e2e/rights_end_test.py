@@ -282,6 +282,7 @@ CASES = {
         Half("{}", JSON, query="set=news", **EVENTS),
         Stream("?set=news", body="{}", content_type=JSON, **EVENTS),
     ],
+    "GET /sets/{set}/resources": [Long("/sets/large/resources")],
     "PUT /sets/{set}/resources": [
         Half(json.dumps({"loc": A}), NDJSON, other="/sets/large/resources")
     ],

@@ -342,6 +342,14 @@ def removed_meanwhile(world, route):
         return slow.answer()
 
 
+def changed_much(world, route):
+    """More bytes of changes than --max-body."""
+    much = world.broker.set().create()
+    for _ in range(3):
+        much.post(20, size=2000)
+    return much.get("resources")
+
+
 def harvested(world, route):
     assert world.news.put_harvest().status == 204
     return world.news.get("harvest")
@@ -544,6 +552,13 @@ CASES = {
         413: ask(body=LONG * 5, type=JSON, **EVENTS),
         415: ask(body="{}", type=XML, **EVENTS),
         426: ask(body="{}", type=JSON, accept=JSON),
+    },
+    "GET /sets/{set}/resources": {
+        200: ask(),
+        400: ask("as-of=9999-01-01"),
+        **ask_nobody(),
+        406: ask(accept="image/png"),
+        413: changed_much,
     },
     "PUT /sets/{set}/resources": {
         200: ask("max-delete=100", body=RESOURCE, type=NDJSON),
