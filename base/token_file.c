@@ -93,7 +93,7 @@ secret_file_read(const char *path, char *to, size_t *size, struct problem *why)
 }
 
 enum status
-token_file_read(const char *path, bool is_regular, struct token *token,
+token_file_read(const char *path, bool is_regular, struct token_text *token,
                 struct problem *why)
 {
     char bytes[TOKEN_MAX + 3]; /* CR LF, and one too many */
@@ -123,7 +123,7 @@ token_header_read(char **header, const char *path, bool is_regular,
                   struct problem *why)
 {
     static const char begin[] = "Authorization: Bearer ";
-    struct token token = {""};
+    struct token_text token = {""};
     enum status rc = token_file_read(path, is_regular, &token, why);
 
     *header = rc ? NULL : memory_room(sizeof(begin) + strlen(token.text));

@@ -22,7 +22,7 @@ MUST_CHECK enum status secret_file_read(const char *path, char *to,
                                         size_t *size, struct problem *why);
 
 /* A token, and where it is from. */
-struct token {
+struct token_text {
     char text[TOKEN_MAX + 1];
     bool is_regular; /* from a regular file, which can be read again */
 };
@@ -41,7 +41,7 @@ MUST_CHECK enum status token_check(struct slice text, const char *name,
  * has no token, or more than one line. `why` names the file.
  */
 MUST_CHECK enum status token_file_read(const char *path, bool is_regular,
-                                       struct token *token,
+                                       struct token_text *token,
                                        struct problem *why);
 
 /* Reads it as a header for a request: "Authorization: Bearer TOKEN". *header:

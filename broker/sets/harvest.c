@@ -29,8 +29,8 @@ static const struct row {
     {"every_s", ROW_NUMBER, "null", 0},
 };
 
-static const char *const kinds[] = {"resourcesync", "sitemap", "text", "rss",
-                                    "atom"};
+static const char *const kinds[] = {"resourcesync", "sitemap", "text",
+                                    "rss",          "atom",    "oai-pmh"};
 
 /* No program counts further: JavaScript reads larger numbers wrongly. */
 #define NUMBER_MAX ((UINT64_C(1) << 53) - 1)

@@ -10,8 +10,6 @@
 #include "client/harvest/harvest.h"
 #include "proto/fnv1a.h"
 
-#define SOURCES_MAX 100
-
 struct harvest_values {
     struct harvest_options how;
     struct td_limits limits;
@@ -46,6 +44,8 @@ static const struct option options[] = {
      "where a new state begins (default: the beginning)"},
     {"keep-links", NULL, FLAG(how.keeps_links), NULL,
      "links collection and canonical, too"},
+    {"loc", "TEMPLATE", LENT(how.loc), NULL,
+     "of records of OAI-PMH: https://example.org/{id}, or {identifier}"},
     LIMIT_ROWS(limits),
     {"target-header", "LINE", .help = "as --header, for the server of the set",
      .may_repeat = true},
@@ -84,7 +84,8 @@ name_of(const char *kind)
                  {"sitemap", "Sitemap"},
                  {"text", "text"},
                  {"rss", "RSS"},
-                 {"atom", "Atom"}};
+                 {"atom", "Atom"},
+                 {"oai-pmh", "OAI-PMH"}};
 
     for (size_t i = 0; kind && i < N_ELEMENTS(names); i++)
         if (!strcmp(kind, names[i].kind))
@@ -116,10 +117,10 @@ on_look(const struct harvest_look *look, void *user)
         print_values(true,
                      "event:t source:t kind:t complete_as_of:e not_complete:e "
                      "added:n changed:n deleted:n held_back:n left_out:n "
-                     "left_out_example:e mended:n",
+                     "left_out_example:e mended:n records:e",
                      "look", look->url, look->kind, as_of, look->not_complete,
                      c->added, c->changed, c->deleted, c->held_back,
-                     c->left_out, c->left_out_text, c->mended);
+                     c->left_out, c->left_out_text, c->mended, c->records);
         end_output(&o->error, o->how.target);
         return;
     }
@@ -138,6 +139,7 @@ on_look(const struct harvest_look *look, void *user)
         printf(", %" PRIu64 " held back", c->held_back);
     if (c->left_out)
         printf(", %" PRIu64 " left out", c->left_out);
+    printf("%s%s", c->records[0] ? "; " : "", c->records);
     puts(o->how.is_dry ? " (nothing was posted)" : "");
     end_output(&o->error, o->how.target);
     say_rows(look->url, "mended", c->mended, c->mended_text, o->mended);
@@ -275,8 +277,8 @@ check_sources(const struct arguments *arguments)
     char **urls = arguments->operands;
     int n = arguments->n_operands - 1;
 
-    if (n > SOURCES_MAX)
-        return bad_usage("a harvest has up to %d sources", SOURCES_MAX);
+    if (n > HARVEST_SOURCES_MAX)
+        return bad_usage("a harvest has up to %d sources", HARVEST_SOURCES_MAX);
     for (int i = 0; i < n; i++) {
         if (!uri_is_web(urls[i]))
             return bad_usage("a source is a URL, http(s)://...: \"%s\"%s",
@@ -310,6 +312,9 @@ run_harvest(const struct arguments *arguments)
 
     if (!sources)
         return failed(NO_MEMORY);
+    if (how->loc && !strstr(how->loc, "{id}") &&
+        !strstr(how->loc, "{identifier}"))
+        return bad_usage("--loc has no {id} and no {identifier}");
     how->set_url = arguments->operands[n];
     how->sources = sources;
     how->n_sources = n;
@@ -358,7 +363,8 @@ const struct command harvest_command = {
     .help = "Keeps a set equal to one source or several.",
     .more =
         "A source is a ResourceSync source by any of its addresses, a set of "
-        "Tidings, a Sitemap or an index of Sitemaps, a list of URLs as text, "
+        "Tidings, a provider of OAI-PMH, a Sitemap or an index of Sitemaps, a "
+        "list of URLs as text, "
         "RSS or Atom, or a web site. The differences are posted into the set "
         "of the last URL, which the others see at once. It goes on until it is "
         "interrupted: a source that pushes its changes is followed, any other "

@@ -88,7 +88,7 @@ find_topic(struct subscribing *s, bool is_framework)
 static void
 add_secret(struct subscribing *s, const char *path)
 {
-    struct token secret;
+    struct token_text secret;
     struct problem why;
 
     if (!hub_subscription_is_safe(s->hub))

@@ -1,12 +1,10 @@
 #include "client/harvest/harvest.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "client/harvest/harvest_feed.h"
-#include "client/harvest/harvest_target.h"
+#include "client/harvest/oai.h"
 #include "proto/resourcesync/json.h"
 
 /* Sets of one source, each with a follower. */
@@ -109,6 +107,7 @@ struct reader {
     bool has_ended;               /* on_end came */
     bool is_done;                 /* is_once: its look is over */
     bool is_split; /* it has several sets: their readers follow */
+    bool is_oai;   /* it is read as a provider of OAI-PMH (oai.h) */
     bool is_anew;  /* reads from the beginning: the set lacks something */
     bool has_looked;
     struct harvest_look look; /* the last one; url NULL: none */
@@ -135,7 +134,7 @@ static bool
 end_harvest(struct harvest *h, enum harvest_end end)
 {
     if (!h->is_over)
-        h->end = end;
+        h->end = h->target.end = end;
     h->is_over = true;
     return false;
 }
@@ -144,7 +143,7 @@ end_harvest(struct harvest *h, enum harvest_end end)
 static bool
 end_with_target(struct harvest *h)
 {
-    if (h->target.why.rc) { /* of the state */
+    if (h->target.why.rc && !h->is_over) { /* of the state */
         harvest_target_say(&h->target, "%s", h->target.why.text);
         h->target.end = HARVEST_FAILED;
     }
@@ -159,7 +158,7 @@ report_look(struct reader *r)
     struct harvest *h = r->harvest;
     struct harvest_look sum = {.url = h->options->sources[0].url,
                                .complete_us = INT64_MAX};
-    const char *kind = td_follower_kind(r->follower);
+    const char *kind = r->is_oai ? "oai-pmh" : td_follower_kind(r->follower);
 
     r->look = (struct harvest_look){.url = r->url,
                                     .kind = kind ? kind : r->look.kind,
@@ -249,10 +248,10 @@ end_look(struct reader *r)
     r->has_looked = true;
     if (r->feed.is_replay && !harvest_feed_end_replay(&r->feed))
         return false;
-    if (r->feed.has_only_list && !r->is_doubted) /* the whole list was read */
-        r->feed.part.doubt[0] = '\0';
+    if (r->feed.has_only_list && !r->is_doubted && !r->is_oai)
+        r->feed.part.doubt[0] = '\0'; /* the whole list was read */
     r->is_doubted = false;
-    if (!r->feed.part.doubt[0])
+    if (!r->feed.part.doubt[0] && !r->feed.is_unproven)
         r->feed.part.complete_us = clock_now_us();
     if (!treat_strays(r) || !harvest_feed_flush(&h->outbox) ||
         !harvest_db_note_part(&h->target.db, &r->feed.part))
@@ -390,6 +389,11 @@ handle_failure(struct reader *r, enum td_status rc, const char *why)
         r->is_split = true;
         return;
     }
+    /* A base URL. */
+    if (!r->is_oai && !r->feed.part.position[0] && strcasestr(r->url, "oai")) {
+        r->is_oai = true;
+        return;
+    }
     if (is_last) {
         harvest_target_say(&h->target, "%s", why);
         if (!h->end)
@@ -426,7 +430,31 @@ on_end(enum td_status rc, const char *why, void *user)
     else if (rc != TD_OK)
         handle_failure(r, rc, why);
     else
-        r->is_done = true;
+        r->is_done = h->options->is_once;
+    if (rc == TD_OK)
+        r->begin_ms = clock_steady_ms() + h->options->every_ms;
+}
+
+/* Reads a provider of OAI-PMH: one look. */
+static bool
+read_oai(struct reader *r, const char *after)
+{
+    const struct harvest_options *how = r->harvest->options;
+    int64_t age_us = clock_now_us() - r->feed.part.compared_us;
+    struct problem why = {.text = ""};
+    enum td_status rc;
+
+    if ((how->is_once && r->feed.part.doubt[0]) ||
+        age_us >= (int64_t)how->compare_ms * 1000)
+        after = "";
+    r->is_oai = true;
+    rc = oai_read(r->source->client, &r->feed, after, &why);
+    if (rc == TD_STOPPED)
+        return end_with_target(r->harvest);
+    if (!rc && why.text[0])
+        on_doubt(why.text, r);
+    on_end(rc, why.text, r);
+    return !r->harvest->is_over;
 }
 
 static bool
@@ -452,6 +480,7 @@ open_follower(struct reader *r)
     };
     enum td_status rc;
     bool is_due;
+    int64_t us;
 
     if (!harvest_db_is_due(&h->target.db, r->feed.part.id, &is_due))
         return end_with_target(h);
@@ -464,6 +493,9 @@ open_follower(struct reader *r)
     r->is_anew = false;
     r->has_ended = false;
     r->feed.is_listing = r->feed.is_replay = false;
+    if (r->is_oai || strstr(r->url, "?verb=") || strstr(r->url, "&verb=") ||
+        !datetime_read(slice_of(r->feed.part.position), &us))
+        return read_oai(r, after);
     rc = td_follower_open(r->source->client, r->url, &options, on_message, r,
                           &r->follower);
     if (rc) {
@@ -654,18 +686,19 @@ find_other(struct harvest *h, char other[HARVEST_TEXT_SIZE])
 static bool
 open_readers(struct harvest *h)
 {
-    bool is_busy = false;
+    bool is_busy = false, is_other = h->is_other;
 
+    h->is_other = false;
     for (size_t i = 0; i < h->n_readers && !h->is_over; i++) {
         struct reader *r = h->readers[i];
 
-        if (r->follower && (r->has_ended || h->is_other)) {
+        if (r->follower && (r->has_ended || is_other)) {
             td_follower_close(r->follower);
             r->follower = NULL;
             if (r->is_split && !split_reader(h, r))
                 return false;
         }
-        if (h->is_other) {
+        if (is_other) {
             r->is_done = false;
             r->feed.part.position[0] = r->feed.part.doubt[0] = '\0';
             r->begin_ms = 0;
@@ -677,26 +710,15 @@ open_readers(struct harvest *h)
             !open_follower(r))
             return false;
     }
-    h->is_other = false;
     return is_busy && !h->is_over;
 }
 
-/* Waits until a handle has work, and has it done. */
+/* Waits until a handle or a reader has work, and has it done. */
 static bool
-turn_handles(struct harvest *h, struct pollfd *ready)
+turn_handles(struct harvest *h)
 {
-    const struct harvest_options *how = h->options;
     int wait_ms = -1;
 
-    for (size_t i = 0; i <= how->n_sources; i++) {
-        struct td_client *client =
-            i < how->n_sources ? how->sources[i].client : how->target;
-        int due_ms = td_timeout_ms(client);
-
-        ready[i] = (struct pollfd){.fd = td_fd(client), .events = POLLIN};
-        if (due_ms >= 0 && (wait_ms < 0 || due_ms < wait_ms))
-            wait_ms = due_ms;
-    }
     for (size_t i = 0; i < h->n_readers; i++) {
         const struct reader *r = h->readers[i];
         int64_t due_ms = r->begin_ms - clock_steady_ms();
@@ -707,12 +729,7 @@ turn_handles(struct harvest *h, struct pollfd *ready)
         if (r->follower && r->has_ended)
             wait_ms = 0;
     }
-    poll(ready, how->n_sources + 1, wait_ms);
-    for (size_t i = 0; i <= how->n_sources; i++)
-        if (td_service(i < how->n_sources ? how->sources[i].client
-                                          : how->target) == TD_STOPPED)
-            return end_harvest(h, HARVEST_STOPPED);
-    return !h->is_over;
+    return harvest_target_turn(&h->target, wait_ms) || end_with_target(h);
 }
 
 static bool
@@ -751,21 +768,15 @@ harvest_run(const struct harvest_options *options)
                    .client = options->target,
                    .url = options->set_url},
     };
-    struct pollfd *ready;
 
     buf_init(&h.outbox.body, SIZE_MAX / 2);
-    ready = calloc(options->n_sources + 1, sizeof(*ready));
     if (!harvest_db_open(&h.target.db, options->state, options->set_url,
                          options->is_dry, &h.target.why)) {
         end_with_target(&h);
-    } else if (!ready) {
-        harvest_target_say(&h.target, NO_MEMORY);
-        end_harvest(&h, HARVEST_FAILED);
     } else if (begin_harvest(&h)) {
-        while (open_readers(&h) && turn_handles(&h, ready))
+        while (open_readers(&h) && turn_handles(&h))
             continue;
     }
-    free(ready);
     /* The harvest is partial if it holds back, leaves out or doubts
      * anything. */
     for (size_t i = 0; !h.end && options->is_once && i < h.n_readers; i++) {

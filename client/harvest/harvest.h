@@ -18,6 +18,8 @@
 #include "client/harvest/harvest_db.h"
 #include "client/tidings.h"
 
+#define HARVEST_SOURCES_MAX 100
+
 struct harvest_source {
     const char *url;          /* as the user gave it */
     struct td_client *client; /* of its own */
@@ -30,6 +32,7 @@ struct harvest_counts {
     uint64_t left_out, mended;
     char left_out_text[HARVEST_TEXT_SIZE];
     char mended_text[HARVEST_TEXT_SIZE];
+    char records[HARVEST_TEXT_SIZE]; /* of OAI-PMH: "5 held + ..."; "": none */
 };
 
 struct harvest_look {
@@ -45,8 +48,9 @@ struct harvest_options {
     const char *state;        /* a file; made if it does not exist */
     struct td_client *target; /* of the set */
     const struct harvest_source *sources;
-    size_t n_sources;
+    size_t n_sources;    /* up to HARVEST_SOURCES_MAX */
     const char *after;   /* where a new part begins; NULL: at the beginning */
+    const char *loc;     /* of records of OAI-PMH (oai.h); NULL: their own */
     unsigned every_ms;   /* between two looks at a source that pushes nothing */
     unsigned compare_ms; /* between two comparisons */
     int max_delete;      /* percent; negative: no limit */

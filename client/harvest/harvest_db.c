@@ -38,6 +38,11 @@ static const char *const steps[] = {
     "DROP TABLE relay;",
 
     "ALTER TABLE part ADD COLUMN listed INTEGER NOT NULL DEFAULT 0;",
+
+    /* Of OAI-PMH: a deletion names the record alone. loc NULL: none. */
+    "CREATE TABLE record (part INTEGER NOT NULL, identifier TEXT NOT NULL,"
+    " loc TEXT, pass INTEGER NOT NULL,"
+    " PRIMARY KEY (part, identifier), UNIQUE (part, loc)) WITHOUT ROWID;",
 };
 
 /* Lists that are read now. */
@@ -389,6 +394,32 @@ harvest_db_count(struct harvest_db *h, int64_t part, uint64_t *n)
                 "SELECT count(*) FROM resource WHERE part = ?1"
                 " AND NOT is_gone",
                 DB_VALUES(part), DB_INTO(n));
+}
+
+/* Records */
+
+bool
+harvest_db_record(struct harvest_db *h, int64_t part, struct slice identifier,
+                  struct slice loc, int64_t pass, struct harvest_record *record)
+{
+    return FIND(h,
+                "SELECT (SELECT loc FROM record WHERE part = ?1"
+                " AND identifier = ?2), (SELECT pass FROM record"
+                " WHERE part = ?1 AND identifier = ?2), EXISTS (SELECT 1"
+                " FROM record WHERE part = ?1 AND loc = ?3"
+                " AND identifier <> ?2 AND pass = ?4)",
+                DB_VALUES(part, identifier, loc, pass),
+                DB_INTO(&record->loc, &record->pass, &record->is_taken));
+}
+
+bool
+harvest_db_note_record(struct harvest_db *h, int64_t part,
+                       struct slice identifier, struct slice loc, int64_t pass)
+{
+    return begin_rows(h) &&
+           DO(h,
+              "INSERT OR REPLACE INTO record VALUES (?, ?, nullif(?, ''), ?)",
+              part, identifier, loc, pass);
 }
 
 /* Lists */

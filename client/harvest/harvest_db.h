@@ -129,6 +129,26 @@ bool harvest_db_is_due(struct harvest_db *db, int64_t part, bool *is_due);
 
 bool harvest_db_count(struct harvest_db *db, int64_t part, uint64_t *n);
 
+/* Records of a source of OAI-PMH */
+
+/* What the state knows of a record. */
+struct harvest_record {
+    char loc[8193]; /* "": none */
+    int64_t pass;   /* the last that had it; 0: none */
+    bool is_taken;  /* another record of the pass has the loc */
+};
+
+/* Looks for the record, and for another one that has `loc` in `pass`. */
+bool harvest_db_record(struct harvest_db *db, int64_t part,
+                       struct slice identifier, struct slice loc, int64_t pass,
+                       struct harvest_record *record);
+
+/* The record has the loc, size 0: none, from now on, and no other one has it.
+ */
+bool harvest_db_note_record(struct harvest_db *db, int64_t part,
+                            struct slice identifier, struct slice loc,
+                            int64_t pass);
+
 /* Lists */
 
 bool harvest_db_begin_list(struct harvest_db *db, int64_t part);

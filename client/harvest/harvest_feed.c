@@ -271,36 +271,40 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
     return apply_resource(f, loc, &version, harvest_text_of(c), &known);
 }
 
-/* Deletes the resources of `part` that are held back. */
+/* The part has the resource no longer: deletes it if no other one has it. */
 static bool
-delete_held(struct harvest_feed *f, int64_t part)
+delete_resource(struct harvest_feed *f, int64_t part, struct slice loc)
 {
     const struct survey_resource none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
     struct harvest_db *db = &f->target->db;
     struct harvest_known known;
-    struct slice loc;
-    bool is_good, is_ring;
-    struct buf text = {.max = SIZE_MAX / 2};
+    char text[65536];
+    struct buf entry;
+    struct change c;
+    bool is_ring;
 
-    for (;;) {
-        if (!harvest_db_next_gone(db, part, &loc))
-            return false;
+    change_init(&c);
+    c.loc = loc;
+    buf_init_fixed(&entry, text, sizeof(text));
+    json_change(&entry, &c);
+    return harvest_db_look(db, part, loc, &none, &known) &&
+           (!known.is_there || known.is_elsewhere ||
+            add_entry(f, loc, buf_slice(&entry), "deleted", false, &is_ring)) &&
+           harvest_db_remove(db, part, loc, DATETIME_NONE) && flush_full(f);
+}
+
+/* Deletes the resources of `part` that are held back. */
+static bool
+delete_held(struct harvest_feed *f, int64_t part)
+{
+    struct slice loc;
+
+    while (harvest_db_next_gone(&f->target->db, part, &loc))
         if (!loc.size)
             return true;
-        if (!harvest_db_look(db, part, loc, &none, &known))
+        else if (!delete_resource(f, part, loc))
             return false;
-        BUF_ADD(&text, "{\"loc\":");
-        json_text(&text, loc);
-        BUF_ADD(&text, "}");
-        is_good = known.is_elsewhere ||
-                  (text.failed ? fail_memory(f)
-                               : add_entry(f, loc, buf_slice(&text), "deleted",
-                                           false, &is_ring));
-        buf_fini(&text);
-        if (!is_good || !harvest_db_remove(db, part, loc, DATETIME_NONE) ||
-            !flush_full(f))
-            return false;
-    }
+    return false;
 }
 
 /* Deletes what the list lacks, or holds it back. */
@@ -414,6 +418,76 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
         return end_list(f, message);
     }
     return true;
+}
+
+/* Records of OAI-PMH */
+
+bool
+harvest_feed_begin_pass(struct harvest_feed *f, bool is_full)
+{
+    f->has_only_list = true;
+    f->is_listing = is_full;
+    f->survey_us = clock_now_us();
+    f->n_held = f->n_tombs = f->n_unread = f->counts.left_out = 0;
+    return take_outbox(f) &&
+           (!is_full || harvest_db_begin_list(&f->target->db, f->part.id));
+}
+
+bool
+harvest_feed_record(struct harvest_feed *f, struct slice identifier,
+                    const struct change *c, uint64_t digest)
+{
+    /* A stamp may be a day. The digest is for the state alone. */
+    const struct survey_resource version = {c->lastmod_us, {0}, digest >> 1};
+    struct harvest_db *db = &f->target->db;
+    bool is_deleted = c->kind == CHANGE_DELETED, is_held = false;
+    struct slice loc = c->loc, gone;
+    struct harvest_record had;
+    struct harvest_known known;
+    char text[65536];
+    struct buf entry;
+
+    if (!take_outbox(f) ||
+        !harvest_db_record(db, f->part.id, identifier, loc, f->survey_us, &had))
+        return false;
+    gone = slice_of(had.loc);
+    if (is_deleted) {
+        gone = gone.size || had.is_taken ? gone : loc;
+        loc.size = 0;
+    } else if (!loc.size || had.is_taken || !identifier.size) {
+        loc = gone; /* it stays as it was */
+        if (!f->counts.left_out++)
+            snprintf(f->counts.left_out_text, HARVEST_TEXT_SIZE,
+                     "no loc, or that of another record: \"%s\"",
+                     problem_quote(identifier).text);
+    } else {
+        is_held = true;
+    }
+    if (had.pass != f->survey_us || !identifier.size)
+        ++*(is_deleted ? &f->n_tombs : is_held ? &f->n_held : &f->n_unread);
+    if (gone.size && !slice_equal(gone, loc) &&
+        !delete_resource(f, f->part.id, gone))
+        return false;
+    buf_init_fixed(&entry, text, sizeof(text));
+    json_change(&entry, c);
+    return (!is_held ||
+            (harvest_db_look(db, f->part.id, loc, &version, &known) &&
+             apply_resource(f, loc, &version, buf_slice(&entry), &known))) &&
+           (!loc.size || !f->is_listing ||
+            harvest_db_list(db, f->part.id, loc, true)) &&
+           harvest_db_note_record(db, f->part.id, identifier, loc,
+                                  f->survey_us) &&
+           flush_full(f);
+}
+
+bool
+harvest_feed_end_pass(struct harvest_feed *f, const char *position,
+                      bool is_whole)
+{
+    f->has_position = true;
+    snprintf(f->position, sizeof(f->position), "%s", position);
+    return f->is_listing && is_whole ? settle_list(f, f->survey_us)
+                                     : harvest_feed_flush(f->outbox);
 }
 
 /* What waits for consent */

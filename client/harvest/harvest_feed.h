@@ -44,6 +44,9 @@ struct harvest_feed {
     char position[HARVEST_POSITION_SIZE];
     char suspicion[HARVEST_TEXT_SIZE]; /* why to compare; "": no reason */
     struct harvest_counts counts;
+    /* The records of the pass that began at survey_us. */
+    uint64_t n_held, n_tombs, n_unread;
+    bool is_unproven; /* it does not show all deletions */
 };
 
 /* Applies a message. False: the harvest has to end (target->end). */
@@ -53,6 +56,24 @@ bool harvest_feed_message(struct harvest_feed *feed,
 /* Ends a list that the source's whole history took the place of: all of it was
  * read. */
 bool harvest_feed_end_replay(struct harvest_feed *feed);
+
+/*
+ * A pass through the records of a source of OAI-PMH. A full one is a list of
+ * all resources; what another one lacks is as it was.
+ */
+
+bool harvest_feed_begin_pass(struct harvest_feed *feed, bool is_full);
+
+/* `c`: the resource; loc size 0: it has no address that can be used. `digest`:
+ * of all that the record says. A record without an identifier, without a loc,
+ * or with that of another record cannot be used: it is left out. */
+bool harvest_feed_record(struct harvest_feed *feed, struct slice identifier,
+                         const struct change *c, uint64_t digest);
+
+/* The pass has all records; `is_whole`: as many as the source counts. The next
+ * one begins at `position`. */
+bool harvest_feed_end_pass(struct harvest_feed *feed, const char *position,
+                           bool is_whole);
 
 /* Seals and posts what waits in the outbox, of whatever feed. */
 bool harvest_feed_flush(struct harvest_outbox *outbox);

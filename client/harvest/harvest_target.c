@@ -1,5 +1,7 @@
 #include "client/harvest/harvest_target.h"
 
+#include <poll.h>
+
 #include "base/clock.h"
 #include "client/harvest/harvest_entry.h"
 #include "client/lib/client.h"
@@ -29,6 +31,29 @@ harvest_target_fail(struct harvest_target *t, enum harvest_end end)
 {
     t->end = end;
     return false;
+}
+
+bool
+harvest_target_turn(struct harvest_target *t, int wait_ms)
+{
+    const struct harvest_options *how = t->options;
+    struct pollfd ready[HARVEST_SOURCES_MAX + 1];
+
+    for (size_t i = 0; i <= how->n_sources; i++) {
+        struct td_client *client =
+            i < how->n_sources ? how->sources[i].client : t->client;
+        int due_ms = td_timeout_ms(client);
+
+        ready[i] = (struct pollfd){.fd = td_fd(client), .events = POLLIN};
+        if (due_ms >= 0 && (wait_ms < 0 || due_ms < wait_ms))
+            wait_ms = due_ms;
+    }
+    poll(ready, how->n_sources + 1, wait_ms);
+    for (size_t i = 0; i <= how->n_sources; i++)
+        if (td_service(i < how->n_sources ? how->sources[i].client
+                                          : t->client) == TD_STOPPED)
+            return harvest_target_fail(t, HARVEST_STOPPED);
+    return !t->end;
 }
 
 /* Decides what follows on a failed call, and waits if it `is_passing`. True: it

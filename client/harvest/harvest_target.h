@@ -36,6 +36,10 @@ bool harvest_target_fail(struct harvest_target *t, enum harvest_end end);
 /* The functions below return false if the harvest has to end: t->end says how,
  * and the reason was said; or the state failed, as t->why says. */
 
+/* Waits until a handle has work, for at most `wait_ms` (-1: any), and has it
+ * done. */
+bool harvest_target_turn(struct harvest_target *t, int wait_ms);
+
 /* Learns the set, finishes the post of an earlier process, and reads the
  * resources that the set had before this state. *is_other: the set is another
  * one than before, or was removed, so that the state begins anew. */

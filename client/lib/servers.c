@@ -160,7 +160,7 @@ enum status
 servers_set_token(struct servers *servers, const char *url, const char *text,
                   const char *path, struct problem *why)
 {
-    struct token token = {.text = ""};
+    struct token_text token = {.text = ""};
     char *file = path ? strdup(path) : NULL;
     struct server *server = NULL;
     enum status rc = STATUS_OK;
@@ -211,7 +211,7 @@ bool
 servers_renew_token(struct servers *servers, const char *url, unsigned version)
 {
     struct server *server = servers_find(servers, url);
-    struct token token;
+    struct token_text token;
     bool is_new = false;
 
     if (!server || version == 0 || !server->token_version)

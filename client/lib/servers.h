@@ -30,7 +30,7 @@ struct server {
     char **lines; /* "Name: value", in the order of adding */
     size_t n_lines, capacity;
     char *token_file;             /* its path; NULL: none */
-    struct token token;           /* the present one */
+    struct token_text token;      /* the present one */
     unsigned token_version;       /* 1 and up; 0: no token */
     struct problem token_failure; /* why the file could not be read again */
     char *cert;                   /* PEM file: the certificate and its chain */

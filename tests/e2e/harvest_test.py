@@ -295,6 +295,7 @@ def test_a_state_of_relay_goes_on(target, broker, harvest, tmp_path):
             INSERT INTO relay SELECT '{source.url}', '{target.url}', part.position,
                 target.position, 1 FROM part, target;
             DROP TABLE part; DROP TABLE target; DROP TABLE resource;
+            DROP TABLE record;
             PRAGMA user_version = 2;
             """
         )

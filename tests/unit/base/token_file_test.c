@@ -61,7 +61,7 @@ TEST(a_token_file_is_one_line)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const char *path =
             write_file(state, rows[i].text, strlen(rows[i].text), 0600);
-        struct token token = {.text = "old"};
+        struct token_text token = {.text = "old"};
         struct problem why = {.text = ""};
         enum status rc = token_file_read(path, false, &token, &why);
 
@@ -83,7 +83,7 @@ TEST(a_token_has_at_most_8192_bytes)
 {
     char text[TOKEN_MAX + 4];
     struct problem why = {.text = ""};
-    struct token token;
+    struct token_text token;
 
     memset(text, 'x', sizeof(text));
     text[TOKEN_MAX] = '\r';
@@ -107,7 +107,7 @@ TEST(a_token_has_at_most_8192_bytes)
 TEST(a_token_has_no_nul)
 {
     struct problem why = {.text = ""};
-    struct token token;
+    struct token_text token;
 
     assert_int_equal(token_file_read(write_file(state, "abc\0def", 7, 0600),
                                      false, &token, &why),
@@ -124,7 +124,7 @@ TEST(others_must_not_reach_it)
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         const char *path = write_file(state, secret, strlen(secret), modes[i]);
         struct problem why = {.text = ""};
-        struct token token;
+        struct token_text token;
 
         assert_int_equal(token_file_read(path, false, &token, &why), STATUS_IO);
         assert_non_null(strstr(why.text, "chmod 600"));
@@ -135,7 +135,7 @@ TEST(others_must_not_reach_it)
 TEST(a_file_that_is_missing_is_named)
 {
     struct problem why = {.text = ""};
-    struct token token;
+    struct token_text token;
 
     assert_int_equal(token_file_read("/nowhere/token", false, &token, &why),
                      STATUS_IO);
@@ -148,7 +148,7 @@ TEST(a_pipe_is_read_once)
 {
     char path[60];
     struct problem why = {.text = ""};
-    struct token token;
+    struct token_text token;
     int ends[2];
 
     assert_false(pipe(ends));

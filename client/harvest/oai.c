@@ -1,0 +1,369 @@
+#include "client/harvest/oai.h"
+
+#include "base/clock.h"
+#include "client/lib/fetch.h"
+#include "client/lib/pause.h"
+#include "proto/fnv1a.h"
+#include "proto/number.h"
+#include "proto/resourcesync/entry_builder.h"
+#include "proto/resourcesync/xml.h"
+#include "proto/urlencoded.h"
+
+#define ANSWER_MAX    ((size_t)64 << 20)
+#define ATTEMPTS      5
+#define PAUSE_MOST_MS 30000
+
+/* Passes that begin anew because a token has expired. */
+#define ANEW_MOST 3
+
+/* Answers in a row without a new record: the list goes round. */
+#define IDLE_MOST 20
+
+/* Records may become visible after their stamp, which may be a day, or of
+ * another zone. */
+#define OVERLAP_US 86400000000
+
+/*
+ * A look, and an answer of its provider, as far as it counts:
+ *
+ *     <OAI-PMH><responseDate/>
+ *       <error code=""/>
+ *       <Identify> granularity, deletedRecord, earliestDatestamp </Identify>
+ *       <ListRecords>
+ *         <record><header status=""> identifier, datestamp </header>
+ *                 <metadata> <dc/>, or anything </metadata></record>
+ *         <resumptionToken completeListSize=""/>
+ *
+ * ListIdentifiers has the headers alone. What a provider names as its own
+ * address does not count. Texts are without the white space around them, and
+ * the first of each counts. "": there is none, or it is too long.
+ */
+struct look {
+    struct td_client *client;
+    struct harvest_feed *feed;
+    struct problem *why;
+    struct fetch *fetch; /* NULL: it has ended */
+    char from[DATETIME_SIZE + 1], token[8192];
+    unsigned n_pages;
+
+    /* The answer */
+    char date[64], granularity[64], deleted_record[64], earliest[64];
+    char code[64], error[512], next[8192], list_size[64];
+    /* Its record */
+    char identifier[2048], datestamp[64], status[64];
+    char url[8192];  /* dc:identifier that begins as a URL */
+    uint64_t digest; /* FNV-1a of all that it says */
+    /* The element that is read */
+    struct buf path, text;
+    unsigned depth;
+};
+
+/* Hands the record over. */
+static enum status
+take_record(struct look *l)
+{
+    struct slice id = slice_of(l->identifier), local = id;
+    const char *loc = l->feed->target->options->loc, *at;
+    char place[10000], *room;
+    struct buf to;
+    struct change c;
+
+    buf_init_fixed(&to, place, sizeof(place));
+    if (!loc) {
+        buf_add_text(&to, l->url);
+    } else {
+        at = strchr(loc, '{');
+        if (at[3] == '}' && slice_skip_start(&local, "oai:") &&
+            slice_skip_past(&local, ":"))
+            id = local;
+        buf_add_slice(&to, slice_between(loc, at));
+        room = buf_room(&to, 3 * id.size);
+        to.size += room ? uri_encode(id, room) : 0;
+        buf_add_text(&to, strchr(at, '}') + 1);
+    }
+    change_init(&c);
+    if (!to.failed && !uri_check_loc(buf_slice(&to), NULL))
+        c.loc = buf_slice(&to);
+    (void)!entry_lastmod(slice_of(l->datestamp), &c, NULL);
+    c.kind = strcmp(l->status, "deleted") ? CHANGE_UPDATED : CHANGE_DELETED;
+    return harvest_feed_record(l->feed, slice_of(l->identifier), &c, l->digest)
+               ? STATUS_OK
+               : STATUS_STOPPED;
+}
+
+/* XML */
+
+#define TO(member) \
+    offsetof(struct look, member), sizeof(((struct look *)NULL)->member)
+
+/* Elements and attributes with a text, by the end of their path. */
+static const struct field {
+    const char *path;
+    size_t offset, size;
+} fields[] = {
+    {"/responseDate", TO(date)},
+    {"/error", TO(error)},
+    {"/error@code", TO(code)},
+    {"/granularity", TO(granularity)},
+    {"/deletedRecord", TO(deleted_record)},
+    {"/earliestDatestamp", TO(earliest)},
+    {"/resumptionToken", TO(next)},
+    {"/resumptionToken@completeListSize", TO(list_size)},
+    {"/header@status", TO(status)},
+    {"/header/identifier", TO(identifier)},
+    {"/header/datestamp", TO(datestamp)},
+    {"/metadata/dc/identifier", TO(url)},
+};
+
+/* A record, or a header of ListIdentifiers, is a child of a child of the
+ * root. */
+#define RECORD_DEPTH 3
+
+/* Keeps a text of what is at the path. A token that is lost would be the end of
+ * the list. */
+static enum status
+keep_text(struct look *l, struct slice text, struct problem *why)
+{
+    for (size_t i = 0; i < N_ELEMENTS(fields); i++) {
+        char *to = (char *)l + fields[i].offset;
+        struct slice path = buf_slice(&l->path);
+
+        if (to[0] || !slice_ends(path, fields[i].path) ||
+            (to == l->url && !slice_starts_word(text, "http")))
+            continue;
+        /* What stands in the metadata counts there alone. */
+        path.size -= strlen(fields[i].path);
+        if (!slice_find(path, "/record/") &&
+            !slice_copy(to, fields[i].size, text) && to == l->next)
+            return problem(why, STATUS_MALFORMED, "its token is too long");
+    }
+    return STATUS_OK;
+}
+
+static enum status
+on_start(void *user, const struct xml_element *e, struct problem *why)
+{
+    struct look *l = user;
+    enum status rc = STATUS_OK;
+
+    buf_add_format(&l->path, "/%s", (const char *)e->name);
+    buf_clear(&l->text);
+    if (++l->depth == RECORD_DEPTH)
+        memset(l->identifier, 0,
+               offsetof(struct look, path) - offsetof(struct look, identifier));
+    for (size_t i = 0; !rc && i < e->n_attributes; i++) {
+        struct slice value = xml_value(&e->attributes[i]);
+        size_t size = l->path.size;
+
+        l->digest = fnv1a(l->digest, value);
+        buf_add_format(&l->path, "@%s", (const char *)e->attributes[i].name);
+        rc = keep_text(l, value, why);
+        l->path.size = size;
+    }
+    return l->path.failed ? problem_memory(why) : rc;
+}
+
+static enum status
+on_text(void *user, struct slice text, struct problem *why)
+{
+    struct look *l = user;
+
+    l->digest = fnv1a(l->digest, text);
+    buf_add_slice(&l->text, text);
+    return l->text.failed ? problem_memory(why) : STATUS_OK;
+}
+
+static enum status
+on_end(void *user, struct problem *why)
+{
+    struct look *l = user;
+    struct slice path = buf_slice(&l->path);
+    bool is_record =
+        l->depth-- == RECORD_DEPTH &&
+        (slice_ends(path, "/record") || slice_ends(path, "/header"));
+    enum status rc =
+        keep_text(l, slice_without_spaces(buf_slice(&l->text)), why);
+
+    while (l->path.data[--l->path.size] != '/')
+        continue;
+    buf_clear(&l->text);
+    return rc || !is_record ? rc : take_record(l);
+}
+
+/* Answers */
+
+static void
+on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
+{
+    static const struct xml_events events = {on_start, on_end, on_text, NULL};
+    struct look *l = user;
+    struct xml *xml = xml_new(&events, l, NULL, NULL, 0);
+
+    l->fetch = NULL;
+    *l->why = *why;
+    memset(l->date, 0, sizeof(*l) - offsetof(struct look, date));
+    l->path.max = l->text.max = ANSWER_MAX;
+    if (!xml)
+        problem_memory(l->why);
+    else if (!why->rc && answer->status != 200)
+        fetch_refused(l->why, answer);
+    else if (!why->rc &&
+             !(l->why->rc = xml_feed(xml, buf_slice(&answer->body), l->why)) &&
+             !(l->why->rc = xml_end(xml, l->why)) && !l->date[0])
+        problem(l->why, STATUS_MALFORMED, "it is no answer of OAI-PMH");
+    xml_free(xml);
+    buf_fini(&l->path);
+    buf_fini(&l->text);
+}
+
+/* Asks until there is an answer. STATUS_STOPPED: it is over. */
+static enum status
+exchange(struct look *l, const char *url)
+{
+    struct fetch_request request = {
+        .max_bytes = ANSWER_MAX, .redirects = 10, .takes_gzip = true};
+    struct harvest_target *t = l->feed->target;
+    unsigned ms, pause_ms = PAUSE_FIRST;
+
+    request.url = url;
+    for (unsigned n = 1;; n++) {
+        l->fetch = fetch_start(l->client, &request, NULL, on_answer, l);
+        if (!l->fetch)
+            return problem_memory(l->why);
+        while (l->fetch)
+            if (!harvest_target_turn(t, -1)) {
+                fetch_free(l->fetch);
+                return STATUS_STOPPED;
+            }
+        if (l->why->rc != STATUS_UNREACHABLE || n == ATTEMPTS ||
+            l->why->retry_after_s > PATIENCE_DEFAULT / 1000)
+            return l->why->rc;
+        ms = pause_asked(&pause_ms, PAUSE_MOST_MS, l->why->retry_after_s);
+        harvest_target_say(t, "%s: %s; again in %.1f s", url, l->why->text,
+                           ms / 1000.0);
+        if (client_wait(t->client, ms, NULL) &&
+            !harvest_target_fail(t, HARVEST_STOPPED))
+            return STATUS_STOPPED;
+    }
+}
+
+/* Asks, with what the user has given behind the verb. STATUS_REFUSED: the
+ * provider answers with an error. */
+static enum status
+ask(struct look *l, const char *verb)
+{
+    const char *url = l->feed->url, *own = strstr(url, "verb=");
+    const char *code = l->code, *given = own ? strchr(own, '&') : NULL;
+    bool is_first = !l->token[0] && strcmp(verb, "Identify") != 0;
+    bool is_other =
+        strstr(url, "resumptionToken=") || strstr(url, "identifier=");
+    struct buf to = {.max = SIZE_MAX / 2};
+    enum status rc;
+
+    buf_add(&to, url, own ? (size_t)(own - url) : strlen(url));
+    if (!own)
+        buf_add_text(&to, strchr(url, '?') ? "&" : "?");
+    buf_add_format(&to, "verb=%s", verb);
+    if (is_first && given && !is_other)
+        buf_add_text(&to, given);
+    if (is_first && (is_other || !strstr(url, "metadataPrefix=")))
+        BUF_ADD(&to, "&metadataPrefix=oai_dc");
+    if (is_first && l->from[0])
+        urlencoded_add(&to, "from", slice_of(l->from));
+    if (l->token[0])
+        urlencoded_add(&to, "resumptionToken", slice_of(l->token));
+    BUF_ADD(&to, "\0");
+    rc = to.failed ? problem_memory(l->why) : exchange(l, to.data);
+    buf_fini(&to);
+    if (rc || !code[0] || (is_first && !strcmp(code, "noRecordsMatch")))
+        return rc;
+    return problem(l->why, STATUS_REFUSED, "%s: %s", code, l->error);
+}
+
+/* The list */
+
+/* Reads all records, from l->from on. */
+static enum status
+read_list(struct look *l)
+{
+    struct harvest_feed *f = l->feed;
+    char position[DATETIME_SIZE + 1], counts[64] = "none";
+    uint64_t sum = 0, had, size = UINT64_MAX;
+    unsigned n_idle = 0;
+    int64_t us = DATETIME_NONE;
+
+    l->token[0] = '\0';
+    l->n_pages = 0;
+    if (!harvest_feed_begin_pass(f, !l->from[0]))
+        return STATUS_STOPPED;
+    do {
+        enum status rc =
+            ask(l, strstr(f->url, "verb=ListIdentifiers") ? "ListIdentifiers"
+                                                          : "ListRecords");
+
+        if (rc)
+            return rc;
+        if (!l->n_pages++) {
+            (void)!datetime_read(slice_of(l->date), &us);
+            us = datetime_earlier(us, clock_now_us()) / 1000000 * 1000000;
+            position[datetime_write_short(position, us)] = '\0';
+        }
+        had = sum;
+        sum = f->n_held + f->n_tombs + f->n_unread;
+        n_idle = sum > had ? 0 : n_idle + 1;
+        if (n_idle > IDLE_MOST)
+            return problem(l->why, STATUS_MALFORMED,
+                           "its resumption tokens lead to no new record");
+        if (source_limits_check_resources(&l->client->room, sum, l->why))
+            return l->why->rc;
+        if (number_read(slice_of(l->list_size), &size))
+            strcpy(counts, l->list_size);
+        strcpy(l->token, l->next);
+    } while (l->token[0]);
+    snprintf(f->counts.records, sizeof(f->counts.records),
+             "%" PRIu64 " held + %" PRIu64 " deleted + %" PRIu64
+             " could not be read = %" PRIu64 "%s%s; the provider counts %s",
+             f->n_held, f->n_tombs, f->n_unread, sum,
+             l->from[0] ? " since " : "", l->from, counts);
+    if (size != UINT64_MAX && size != sum)
+        problem(l->why, STATUS_OK, "%s", f->counts.records);
+    return harvest_feed_end_pass(f, position, !l->why->text[0])
+               ? STATUS_OK
+               : STATUS_STOPPED;
+}
+
+enum td_status
+oai_read(struct td_client *client, struct harvest_feed *feed, const char *after,
+         struct problem *why)
+{
+    struct look l = {client, feed, why, .token = ""};
+    bool is_persistent;
+    unsigned n_anew = 0;
+    int64_t us;
+    enum status rc = client_add_source(client, feed->url);
+
+    if (!rc)
+        rc = ask(&l, "Identify");
+    is_persistent = !strcmp(l.deleted_record, "persistent");
+    /* A provider that begins later has begun anew since. */
+    if ((is_persistent || !feed->target->options->is_once) &&
+        !strstr(feed->url, "from=") && !strstr(feed->url, "until=") &&
+        strcmp(l.earliest, after) <= 0 &&
+        !datetime_read(slice_of(after), &us) && us > OVERLAP_US) {
+        l.from[datetime_write_short(l.from, us - OVERLAP_US)] = '\0';
+        if (!strchr(l.granularity, 'T'))
+            l.from[DATETIME_DATE_SIZE] = '\0';
+    }
+    /* A token may have expired, or the provider cannot do windows. */
+    while (!rc && (rc = read_list(&l)) == STATUS_REFUSED &&
+           ++n_anew < ANEW_MOST) {
+        l.from[0] = why->text[0] = '\0';
+        rc = STATUS_OK;
+    }
+    feed->is_unproven = rc || why->text[0] || (!is_persistent && l.from[0]);
+    if (l.n_pages > 0 && rc != STATUS_STOPPED)
+        rc = STATUS_OK; /* what was read is good */
+    if (rc)
+        problem_prefix(why, rc, "%.300s: ", feed->url);
+    return td_status_of(rc);
+}

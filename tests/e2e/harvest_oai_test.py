@@ -1,0 +1,417 @@
+"""tidings harvest from a provider of OAI-PMH: every record counts once, as held, deleted
+or one that could not be read, and the sum is what the provider counts; a second look asks
+for what is new; what a hostile provider does costs no resource."""
+
+import gzip
+import json
+import re
+
+import pytest
+
+from tidings_test.http import JSON
+from tidings_test.oai import Provider, envelope
+
+
+def at(day):
+    return f"2026-09-{day:02}T00:00:00Z"
+
+
+@pytest.fixture
+def provider():
+    provider = Provider()
+    for n in range(1, 8):
+        provider.put(n, at(n))
+    yield provider
+    provider.end()
+
+
+@pytest.fixture
+def target(broker):
+    return broker.set()
+
+
+@pytest.fixture
+def harvest(provider, target, run, tmp_path):
+    """harvest(option...): a look; the program that has ended."""
+
+    def harvest(*words, url=None, status=0):
+        command = ("tidings", "harvest", url or provider.link(), target.url, "--once")
+        return run(*command, "--state", tmp_path / "state", *words, status=status)
+
+    return harvest
+
+
+def told(target):
+    """The changes of the set, as (kind, loc)."""
+    if target.get().status == 404:
+        return []
+    page = target.get("changes?after=0", accept=JSON).json()
+    return [(c["change"], c["loc"].removeprefix("http://r.example/")) for c in page["changes"]]
+
+
+def held(target):
+    """The resources that the changes lead to."""
+    now = set()
+    for kind, loc in told(target):
+        assert (kind == "created") == (loc not in now), told(target)
+        (now.discard if kind == "deleted" else now.add)(loc)
+    return now
+
+
+# R-250: all records of all answers; then those that are new, changed or deleted alone.
+def test_a_second_look_asks_for_what_is_new(provider, target, harvest):
+    provider.delete(8, at(8))
+    line = harvest().output()
+    assert ": OAI-PMH, complete as of 20" in line
+    assert "7 added, 0 changed, 0 deleted" in line
+    assert line.endswith(
+        "7 held + 1 deleted + 0 could not be read = 8; the provider counts 8"
+    )
+    assert [kind for kind, _ in told(target)] == ["created"] * 7
+    assert "from" not in provider.asked[1]
+
+    provider.put(2, "2026-10-01T01:00:00Z", title="Another")
+    provider.put(9, "2026-10-01T01:00:00Z")
+    provider.delete(3, "2026-10-01T01:00:00Z")
+    provider.date = "2026-10-01T02:00:00Z"
+    provider.asked.clear()
+    line = harvest("--json").output()
+    look = json.loads(line)
+    assert (look["added"], look["changed"], look["deleted"]) == (1, 1, 1)
+    assert provider.asked[1]["from"] == ["2026-09-30T00:00:00Z"]
+    assert "2 held + 1 deleted + 0 could not be read = 3 since" in look["records"]
+    assert held(target) == set("1245679")
+    assert "0 added, 0 changed, 0 deleted" in harvest().output()
+    assert target.last() == 10
+
+
+# Whatever a user pastes is the same provider: its base URL, and requests of it.
+@pytest.mark.parametrize(
+    "query",
+    ["", "verb=Identify", "verb=ListIdentifiers&metadataPrefix=oai_dc", "verb=ListRecords",
+     "verb=GetRecord&metadataPrefix=oai_dc&identifier=oai%3Ap.example%3A3",
+     "page=oai&verb=ListSets#top", "verb=ListRecords&resumptionToken=%210"],
+)  # fmt: skip
+def test_any_request_names_the_provider(query, provider, target, harvest):
+    loc = ("--loc", "http://r.example/{id}")
+    output = harvest(*loc, url=provider.link(query)).output()
+    assert "7 held + 0 deleted + 0 could not be read = 7" in output
+    assert held(target) == set("1234567")
+    provider.delete(3, "2026-10-01T00:00:00Z")
+    assert "1 deleted" in harvest(*loc, url=provider.link(query)).output()
+    assert held(target) == set("124567")
+    assert all(asked["metadataPrefix"] for asked in provider.asked if "from" in asked)
+
+
+# The loc has the identifier, escaped, or its local part.
+@pytest.mark.parametrize(
+    "template, expected",
+    [("{id}", "a%2Fb%20%C3%A4"), ("{identifier}", "oai%3Ap.example%3Aa%2Fb%20%C3%A4"),
+     ("x?id={id}&v=1", "x?id=a%2Fb%20%C3%A4&v=1")],
+)  # fmt: skip
+def test_a_template_makes_the_loc(template, expected, provider, target, harvest):
+    provider.records.clear()
+    provider.put("a/b ä", at(1), urls=[])
+    harvest("--loc", f"http://r.example/{template}")
+    assert told(target) == [("created", expected)]
+    provider.delete("a/b ä", "2026-10-01T00:00:00Z")
+    harvest("--loc", f"http://r.example/{template}")
+    assert told(target)[1:] == [("deleted", expected)]
+
+
+def test_a_template_without_a_place_is_refused(harvest):
+    for loc in ("http://r.example/", "http://r.example/{name}", "{id"):
+        assert "--loc has no {id}" in harvest("--loc", loc, status=2).errors()
+
+
+# The record's address may be any of its identifiers; a record without one is named.
+def test_a_record_without_an_address_is_left_out(provider, target, harvest):
+    provider.put(1, at(1), urls=["doi:10.1/x", "http://r.example/1", "http://r.example/x"])
+    provider.put(2, at(2), urls=["doi:10.1/x"])
+    ended = harvest(status=1)
+    assert "6 held + 0 deleted + 1 could not be read = 7" in ended.output()
+    assert ': left out: 1 row: no loc' in ended.errors()
+    assert '"oai:p.example:2"' in ended.errors()
+    assert held(target) == set("134567")
+    harvest("--skip-bad")
+    # One that had an address keeps it.
+    provider.put(3, "2026-10-01T00:00:00Z", urls=[])
+    harvest("--skip-bad")
+    provider.deleted = "no"
+    harvest("--skip-bad")
+    assert held(target) == set("134567")
+
+
+# A record that gets another address leaves the old one.
+def test_a_record_may_move(provider, target, harvest):
+    harvest()
+    provider.put(1, "2026-10-01T00:00:00Z", urls=["http://r.example/new"])
+    harvest()
+    assert told(target)[7:] == [("deleted", "1"), ("created", "new")]
+    provider.delete(1, "2026-10-01T01:00:00Z")
+    harvest()
+    assert told(target)[9:] == [("deleted", "new")]
+
+
+# Two records of one address do not take turns.
+def test_two_records_of_one_address_are_told(provider, target, harvest):
+    provider.deleted = "no"
+    provider.put(2, at(2), urls=["http://r.example/1"], title="Twin")
+    for _ in range(3):
+        ended = harvest(status=1)
+        assert "no loc, or that of another record" in ended.errors()
+    assert told(target) == [("created", n) for n in "134567"]
+
+
+# Several changes of a day have one stamp; and windows are days.
+def test_stamps_of_days(provider, target, harvest):
+    provider.granularity = "YYYY-MM-DD"
+    for n in range(1, 8):
+        provider.put(n, "2026-10-01")
+    harvest()
+    provider.put(4, "2026-10-01", title="Later on that day")
+    harvest()
+    assert provider.asked[-1]["resumptionToken"] == ["2026-09-30!6"]
+    assert told(target)[7:] == [("updated", "4")]
+
+
+# A window of the user's is read whole at each look.
+def test_a_window_of_the_user(provider, target, harvest):
+    for _ in range(2):
+        provider.asked.clear()
+        harvest(url=provider.link("verb=ListRecords&metadataPrefix=oai_dc&from=2026-09-05"))
+        assert provider.asked[1]["from"] == ["2026-09-05"]
+    assert held(target) == set("567")
+
+
+# A provider that keeps no deletions is compared at each look that ends.
+@pytest.mark.parametrize("kept", ["no", "transient"])
+def test_deletions_are_found_by_comparison(kept, provider, target, harvest):
+    provider.deleted = kept
+    harvest()
+    del provider.records[5]
+    assert "1 deleted" in harvest().output()
+    assert held(target) == set("123467")
+
+
+# A full pass finds what was stamped back, and what was lost without a word.
+def test_a_full_pass_at_an_interval(provider, target, harvest, start, tmp_path):
+    harvest()
+    provider.put(9, at(1))
+    del provider.records[5]
+    assert "0 added, 0 changed, 0 deleted" in harvest().output()
+    state = ("--state", tmp_path / "state", "--every", "0.1", "--compare", "0.2")
+    process = start("tidings", "harvest", provider.link(), target.url, *state)
+    target.wait_last(9)
+    process.stop()
+    assert held(target) == set("1234679")
+
+
+# R-432: too many at once wait for consent; those that the provider tells do not.
+def test_too_many_deletions_are_held_back(provider, target, harvest):
+    provider.size = 100
+    for n in range(10, 160):
+        provider.put(n, at(3))
+    harvest()
+    for n in range(10, 140):
+        del provider.records[n]
+    provider.delete(1, "2026-10-01T00:00:00Z")
+    provider.deleted = "transient"
+    ended = harvest(status=1)
+    assert "1 deleted, 130 held back" in ended.output()
+    assert "--accept-deletions 130" in ended.errors()
+    harvest("--accept-deletions", "130")
+    assert len(held(target)) == 157 - 131
+
+
+# The provider has begun anew.
+def test_a_provider_that_begins_later_is_read_whole(provider, target, harvest):
+    harvest()
+    provider.earliest = "2026-10-02T00:00:00Z"
+    provider.records = {}
+    provider.put(1, "2026-10-02T00:00:00Z")
+    assert "1 changed, 6 deleted" in harvest().output()
+
+
+# It goes on by itself.
+def test_a_harvest_goes_on(provider, target, start, tmp_path):
+    state = ("--state", tmp_path / "state")
+    command = ("tidings", "harvest", provider.link(), target.url, *state, "--every", "0.1")
+    process = start(*command)
+    target.wait_last(7)
+    provider.delete(1, "2026-10-01T00:00:00Z")
+    target.wait_last(8)
+    process.stop()
+    assert held(target) == set("234567")
+
+
+# What a provider does wrong. Each trick gets a request and the right answer.
+
+
+def of_list(asked):
+    return asked["verb"][0].startswith("List")
+
+
+def replacing(old, new):
+    return lambda asked, answer: answer.replace(old, new) if of_list(asked) else answer
+
+
+def in_the_middle(instead):
+    """Instead of the second answer of the list."""
+    return lambda asked, answer: instead if "resumptionToken" in asked else answer
+
+
+def once(trick):
+    """The trick for the second answer of the list, the first time."""
+    used = []
+
+    def only_once(asked, answer):
+        if "resumptionToken" not in asked or used:
+            return answer
+        used.append(True)
+        return trick(asked, answer)
+
+    return only_once
+
+
+def error(code):
+    return envelope(f'<error code="{code}">no reason</error>', "2026-10-01T00:00:00Z")
+
+
+def token(text, records=""):
+    body = f"<ListRecords>{records}<resumptionToken>{text}</resumptionToken></ListRecords>"
+    return envelope(body, "2026-10-01T00:00:00Z")
+
+
+def counting_up(asked, answer):
+    """Empty answers, each with another token."""
+    if not of_list(asked):
+        return answer
+    return token(int(asked.get("resumptionToken", ["0"])[0]) + 1)
+
+
+def going_round(asked, answer):
+    """Behind the last answer comes the first one."""
+    return answer.replace("></resumptionToken>", ">!0</resumptionToken>")
+
+
+def bombing(asked, answer):
+    entities = "".join(
+        f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10)
+    )
+    bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e0 "x">{entities}]>'
+    return answer.replace('<?xml version="1.0"?>', bomb).replace("A title", "&e9;")
+
+
+def swelling(asked, answer):
+    """A hundred megabytes of white space, packed."""
+    return 200, ["Content-Encoding: gzip"], gzip.compress(b" " * 100_000_000)
+
+
+def twice(asked, answer):
+    return re.sub("(<record>.*?</record>)", r"\1\1", answer)
+
+
+OTHER = "<baseURL>http://10.0.0.1/oai</baseURL></OAI-PMH>"
+
+
+def at_first(trick):
+    return lambda asked, answer: trick(asked, answer) if of_list(asked) else answer
+
+
+# fmt: off
+FAULTS = {
+    # name: (trick, exit status, what it says, resources)
+    "the same token for ever": (replacing('!6</', '!3</'), 1, "lead to no new record", 6),
+    "a list that goes round": (going_round, 1, "lead to no new record", 7),
+    "empty answers with tokens for ever": (counting_up, 1, "lead to no new record", 0),
+    "an empty answer with a token": (once(lambda *_: token("!3")), 0, "7 held", 7),
+    "counts too many": (replacing('Size="7"', 'Size="9"'), 1, "= 7; the provider counts 9", 7),
+    "counts too few": (replacing('Size="7"', 'Size="5"'), 1, "= 7; the provider counts 5", 7),
+    "counts with words": (replacing('Size="7"', 'Size="many"'), 0, "counts none", 7),
+    "counts beyond any number": (replacing('Size="7"', f'Size="{10**30}"'), 0, "counts none", 7),
+    "XML that breaks off": (in_the_middle("<OAI-PMH><ListRecords>"), 1, "not known to be", 3),
+    "no XML": (in_the_middle("<p>Please log in<br></p>"), 1, "not known to be", 3),
+    "an empty answer": (in_the_middle(""), 1, "not known to be", 3),
+    "another document": (in_the_middle("<html/>"), 1, "no answer of OAI-PMH", 3),
+    "a bomb of entities": (bombing, 1, "DOCTYPE", 0),
+    "an answer without end": (at_first(swelling), 1, "bytes", 0),
+    "records twice": (twice, 0, "7 held + 0 deleted + 0 could not be read = 7", 7),
+    "other addresses": (replacing("</OAI-PMH>", OTHER), 0, "7 held", 7),
+    "the token has expired": (once(lambda *_: error("badResumptionToken")), 0, "7 held", 7),
+    "tokens always expire": (in_the_middle(error("badResumptionToken")), 1, "badResump", 3),
+    "a token of 20 KB": (replacing("!3</", "!" + "3" * 20000 + "</"), 1, "token is too long", 3),
+    "nothing in the middle": (in_the_middle(error("noRecordsMatch")), 1, "noRecordsMatch", 3),
+    "cannot disseminate": (at_first(lambda *_: error("cannotDisseminateFormat")), 1, "no reason", 0),
+    "no such record": (at_first(lambda *_: error("idDoesNotExist")), 1, "idDoesNotExist", 0),
+    "no sets": (at_first(lambda *_: error("noSetHierarchy")), 1, "noSetHierarchy", 0),
+    "503 once": (once(lambda *_: (503, ["Retry-After: 1"], "")), 0, "again in 1", 7),
+    "503 for ever": (in_the_middle((503, [], "")), 1, "503", 3),
+    "503 until next year": (in_the_middle((503, ["Retry-After: 31536000"], "")), 1, "503", 3),
+    "404 in the middle": (in_the_middle((404, [], "")), 1, "404", 3),
+    "redirects for ever": (in_the_middle((302, ["Location: /oai"], "")), 1, "not known to be", 3),
+    "stamps of the future": (replacing("<datestamp>2026", "<datestamp>9026"), 0, "7 held", 7),
+    "stamps of no time": (replacing("<datestamp>2026", "<datestamp>x"), 0, "7 held", 7),
+    "a token that an author wrote": (
+        replacing("<dc:title>", "<resumptionToken>x</resumptionToken><dc:title>"), 0, "7 held", 7),
+    "a deletion that an author wrote": (
+        replacing("<dc:title>", '<header status="deleted"/><dc:title>'), 0, "7 held", 7),
+    "an address that is none": (
+        replacing("http://r.example/3", "http://"), 1, "1 could not be read", 6),
+    "an identifier of 5 KB": (
+        replacing("p.example:3<", f"p.example:{'3' * 5000}<"), 1, "1 could not be read", 6),
+}
+# fmt: on
+
+
+# R-432: nothing is deleted, all that was read is in the set, and the look says what is
+# missing; with the provider healed it is complete.
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_a_provider_does_wrong(name, provider, target, harvest):
+    trick, status, said, n = FAULTS[name]
+    provider.deleted = "no"
+    provider.tricks = [trick]
+    ended = harvest(status=status)
+    assert said in ended.output() + ended.errors()
+    assert len(held(target)) == n
+    provider.tricks = []
+    harvest()
+    assert held(target) == set("1234567")
+    # The same where the set has all.
+    provider.tricks = [trick]
+    harvest(status=None)
+    assert held(target) >= set("124567")
+
+
+# A provider that cannot do windows, or that does not care.
+@pytest.mark.parametrize("name", ["badArgument", "ignored"])
+def test_a_provider_without_windows(name, provider, target, harvest):
+    def trick(asked, answer):
+        if "from" not in asked:
+            return answer
+        if name == "badArgument":
+            return error(name)
+        del asked["from"]
+        return envelope(provider._list("ListRecords", asked), provider.date)
+
+    harvest()
+    provider.tricks = [trick]
+    provider.put(9, "2026-10-01T00:00:00Z")
+    assert "1 added, 0 changed, 0 deleted" in harvest().output()
+    assert "= 8" in harvest().output()
+
+
+# The clock of the provider may be wrong: the next window begins early enough.
+@pytest.mark.parametrize("date", ["9999-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "soon"])
+def test_a_clock_that_is_wrong(date, provider, target, harvest):
+    provider.date = date
+    harvest()
+    provider.put(9, "2030-01-01T00:00:00Z")
+    provider.date = at(1)
+    harvest()
+    assert held(target) == set("12345679")
+
+
+# A list without end: the user's limit ends it.
+def test_a_list_that_is_too_large(provider, target, harvest):
+    assert "--max-entries" in harvest("--max-entries", "5", status=1).errors()
