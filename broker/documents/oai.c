@@ -9,9 +9,9 @@
 #include "proto/urlencoded.h"
 #include "proto/utf8.h"
 
-/* Entries that a request adds to oai.db: a second or two. A harvester that
+/* Entries that a request adds to oai.db: about a second. A harvester that
  * finds more to add gets 503, and comes again. */
-#define STEP 131072
+#define STEP 65536
 
 /* How far responseDate is behind the clock. An entry gets its time before it is
  * committed, and a harvester asks for what came after responseDate. */

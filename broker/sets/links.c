@@ -14,6 +14,7 @@ static const char *const paths[] = {
     [LINK_CHANGES] = "/changes",
     [LINK_STREAM] = "/stream",
     [LINK_STREAMS] = "/stream",
+    [LINK_OAI] = "/oai",
     [LINK_SET] = "",
     [LINK_HUB] = "/hub",
     [LINK_NOTIFICATIONS] = "/notifications",
@@ -25,6 +26,7 @@ const struct channel_link links_channels[] = {
     {"urn:tidings:1:stream", LINK_STREAM, NULL}, /* WebSocket */
     {"urn:tidings:1:events", LINK_STREAM, "text/event-stream"},
     {LINK_STREAM_OF_MANY, LINK_STREAMS, NULL}, /* both */
+    {"urn:tidings:1:oai", LINK_OAI, "text/xml"},
     {"urn:tidings:1:set", LINK_SET, "application/json"},
     {NULL, LINK_DESCRIPTION, NULL},
 };

@@ -1,7 +1,11 @@
 """A set as a data provider of OAI-PMH 2.0 (/sets/NAME/oai)."""
 
+import collections
 import datetime
 import itertools
+import pathlib
+import shutil
+import subprocess
 import time
 import urllib.parse
 
@@ -24,6 +28,10 @@ DAY = 86400
 PARTS = "~74776F2F7061727473"  # the tag two/parts: no setSpec has a slash
 
 
+# What OAI-PMH.xsd and oai_dc.xsd ask for, in words of our own.
+SCHEMA = etree.RelaxNG(etree.parse(pathlib.Path(__file__).with_name("oai.rng")))
+
+
 class Reply:
     """An answer of a provider, which has to be well-formed XML with status 200."""
 
@@ -31,6 +39,7 @@ class Reply:
         assert answer.status == 200, answer
         assert answer["Content-Type"] == "text/xml; charset=utf-8"
         self.root = etree.fromstring(answer.body)
+        SCHEMA.assertValid(self.root)
 
     def find(self, path):
         return self.root.xpath(path, namespaces=NS)
@@ -114,7 +123,7 @@ def library(news):
     """Two resources, one of them changed since, and a deletion."""
     post(
         news,
-        change(A, tags=["x"], title="Old"),
+        change(A, tags=["x", "former"], title="Old"),
         change(B, tags=["x", "two/parts"]),
         change(C),
     )
@@ -150,6 +159,12 @@ def test_identifies_the_repository(library):
     assert reply.texts("o:request") == [f"{library.url}/oai"]
     library.change(retainLists=3)
     assert ask(library, "Identify").texts("//o:deletedRecord") == ["transient"]
+
+
+def test_a_set_names_its_base_url(library):
+    (link,) = [e for e in library.state()["links"] if e["rel"] == "urn:tidings:1:oai"]
+    assert link["href"] == f"{library.url}/oai"
+    assert link["href"] in library.get("capabilitylist.xml").text
 
 
 # Each resource once, in the order of its last change.
@@ -367,6 +382,16 @@ def test_tokens_say_where_the_list_is(news):
         assert reply.error == "badResumptionToken"
 
 
+# A broker of a cluster whose copy is older than that of the broker which began the list
+# would end it too soon.
+def test_a_list_waits_for_what_another_broker_had(news):
+    news.post(PAGE + 1)
+    fields = ask(news, "ListIdentifiers", **DC).token.split("/")
+    fields[5] = str(int(fields[5]) + DAY * 1000000)
+    query = f"verb=ListIdentifiers&resumptionToken={'/'.join(fields)}"
+    check_refused(news.get(f"oai?{query}"), 503, "another broker")
+
+
 def test_a_whole_list_has_no_token(library):
     assert not ask(library, "ListRecords", **DC).find("//o:resumptionToken")
 
@@ -388,14 +413,14 @@ def test_pages_of_sets_and_of_one_set(news):
 
 
 def wait_retired(news):
-    """Post until the log has lost its beginning once more; its new beginning."""
-    earliest = news.state()["earliest"]
-    news.post_change(A, "updated", summary="x" * 100)
-    news.rotate()
-    news.post_change(A, "updated", summary="y" * 100)
-    news.rotate()
-    wait_for("retention", lambda: news.state()["earliest"] != earliest)
-    return int(news.state()["earliest"].partition("-")[2])
+    """Post until the log has lost all that it has now; where it begins then."""
+    last = news.last()
+    earliest = lambda: int(news.state()["earliest"].partition("-")[2])
+    for text in ("x", "y"):
+        news.post_change(A, "updated", summary=text)
+        news.rotate()
+    wait_for("retention", lambda: earliest() > last)
+    return earliest()
 
 
 # What the log has lost comes from the state, whenever the first harvester comes, and
@@ -406,6 +431,8 @@ def test_lists_what_the_log_no_longer_has(start_broker):
     post(news, change(C), change(D, "deleted"))
     for n in range(2):
         assert wait_retired(news) > 3
+        news.broker.stop()  # whose memory has the entries still
+        news.broker.restart()
         assert listed(news) == [B, C, A]
         assert ask(news, "ListIdentifiers", **DC, set="x").identifiers == [B]
         first = ask(news, "GetRecord", identifier=B, **DC)
@@ -443,7 +470,7 @@ def test_a_new_set_has_records_of_its_own(library):
     token = f"{library.state()['epoch']}/ListRecords/0/1/0/0/"
     library.delete()
     check_refused(library.get("oai?verb=Identify"), 410)
-    post(library, change(D))
+    post(library, *(change(D) for _ in range(9)))  # more than the former one had
     assert listed(library) == [D]
     reply = ask(library, "ListRecords", resumptionToken=token)
     assert reply.error == "badResumptionToken"
@@ -460,3 +487,106 @@ def test_a_damaged_file_is_made_again(library, run):
     (library.folder / "oai.db").write_bytes(b"no database at all" * 1000)
     broker.restart()
     assert len(listed(library)) == 3
+
+
+# Judges
+
+# HTTP::OAI of Debian's libhttp-oai-perl, as its manual shows it; it follows tokens by
+# itself, and asks again after 503.
+HARVESTER = r"""
+use strict;
+use HTTP::OAI;
+binmode(STDOUT, ":utf8");
+my ($url, @window) = @ARGV;
+my $h = HTTP::OAI::Harvester->new(baseURL => $url);
+sub done {
+    my ($r) = @_;
+    die $r->code, $r->message unless $r->can("errors");
+    print "error|$_\n" for map { $_->code } $r->errors;
+    die $r->message if $r->is_error;
+}
+my $i = $h->Identify;
+done($i);
+print join("|", "repository", $i->repositoryName, $i->deletedRecord), "\n";
+my $f = $h->ListMetadataFormats;
+done($f);
+while (my $x = $f->next) { print "format|", $x->metadataPrefix, "\n"; }
+done($h->ListSets(onRecord => sub { print "set|", $_[0]->setSpec, "\n"; }));
+done($h->ListIdentifiers(metadataPrefix => "oai_dc", @window,
+    onRecord => sub { print "identifier|", $_[0]->identifier, "\n"; }));
+done($h->ListRecords(metadataPrefix => "oai_dc", @window, onRecord => sub {
+    my ($x) = @_;
+    my @titles = $x->metadata
+        ? map { $_->textContent }
+            $x->metadata->dom->findnodes('.//*[local-name() = "title"]') : ();
+    print join("|", "record", $x->identifier, $x->header->status || "", @titles),
+        "\n";
+}));
+my $g = $h->GetRecord(identifier => "http://example.com/1",
+                      metadataPrefix => "oai_dc");
+done($g);
+print "got|", $g->next->identifier, "\n";
+"""
+
+
+def has_http_oai():
+    perl = ["perl", "-MHTTP::OAI", "-e1"]
+    return shutil.which("perl") and not subprocess.run(perl, capture_output=True).returncode
+
+
+def harvest(news, *window):
+    """What HTTP::OAI gets: the lines of each kind."""
+    perl = ["perl", "-e", HARVESTER, f"{news.url}/oai", *window]
+    ran = subprocess.run(perl, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    lines = collections.defaultdict(list)
+    for line in ran.stdout.splitlines():
+        kind, _, rest = line.partition("|")
+        lines[kind].append(rest)
+    return lines
+
+
+@pytest.mark.skipif(not has_http_oai(), reason="libhttp-oai-perl is not installed")
+def test_debians_harvester_gets_everything(news):
+    n = 2 * PAGE + 7
+    locs = [f"http://example.com/{i}" for i in range(1, n + 1)]
+    news.change(title="B\u00fccher & mehr")
+    post(
+        news,
+        *(change(loc, title=f"\u00e9 <{loc}>", tags=["x", "y"]) for loc in locs),
+    )
+    post(news, change(locs[0], "updated", title="Last", tags=["z"]))
+    post(news, change(locs[1], "deleted"))
+    order = [*locs[2:], *locs[:2]]
+    lines = harvest(news)
+    assert lines["repository"] == ["B\u00fccher & mehr|persistent"]
+    assert lines["format"] == ["oai_dc"]
+    assert lines["set"] == ["x", "y", "z"]
+    assert lines["identifier"] == order
+    assert lines["record"] == [
+        *(f"{loc}||\u00e9 <{loc}>" for loc in locs[2:]),
+        f"{locs[0]}||Last",
+        f"{locs[1]}|deleted",
+    ]
+    assert lines["got"] == ["http://example.com/1"]
+    assert not lines["error"]
+    assert harvest(news, "set", "z")["identifier"] == [locs[0]]
+    stamp = ask(news, "GetRecord", identifier=locs[0], **DC).stamps[0]
+    assert harvest(news, "from", stamp)["identifier"][-2:] == locs[:2]
+    # Nothing new is an error of the protocol, twice: of the two lists.
+    assert harvest(news, "from", "9999-12-31")["error"] == ["noRecordsMatch"] * 2
+
+
+# A request does a bounded part of the work that a large set is at first, and says when
+# to come again.
+def test_a_large_set_is_answered_later(news):
+    n = 66000  # more than a request adds
+    for half in (range(n // 2), range(n // 2, n)):
+        post(news, *(change(f"http://example.com/{i}") for i in half))
+    answer = news.get("oai?verb=Identify")
+    check_refused(answer, 503, "not ready")
+    assert int(answer["Retry-After"]) > 0
+    reply = ask(news, "ListIdentifiers", **DC)
+    assert reply.identifiers[0] == "http://example.com/0"
+    reply = ask(news, "GetRecord", identifier=f"http://example.com/{n - 1}", **DC)
+    assert not reply.error
