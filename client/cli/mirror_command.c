@@ -281,15 +281,10 @@ const struct command sync_command = {
         "back, and all else is done. Each run tells their number, and "
         "--until-caught-up ends with 1. Look whether that is right, then give "
         "--accept-deletions with that number: it holds for no more.\n\n"
-        "--filter mirrors a part: tag=, prefix= and type= with & between, as "
-        "in "
-        "the address of a stream. DIR remembers it: a later sync without it "
-        "keeps the part, and audit compares the part; another filter, or all, "
-        "makes it wider or narrower, and fetches only what is missing. Files "
-        "that do not pass any more count as deletions.\n\n"
-        "Where many files have changed, packages of the source's Change Dumps "
-        "replace single downloads if they cost less; the last line counts "
-        "them.\n\n"
+        "--filter mirrors a part: tag=, prefix= and type=, with & between. "
+        "DIR keeps it until a sync with another one, or with all, fetches what "
+        "is missing; what does not pass then counts as deletions.\n\n"
+        "Packages of Change Dumps replace downloads that cost more.\n\n"
         "The mirror is compared with the whole list of the source every "
         "--compare seconds, and at once when something does not fit. tidings "
         "status DIR says since when it is known to be complete, or why "
@@ -312,8 +307,6 @@ const struct command sync_command = {
         "--until-caught-up, that nothing came for a minute, or that a server "
         "wants to be left alone for longer.\n",
     .examples = "tidings sync http://localhost:8787/sets/news mirror\n"
-                "tidings sync http://localhost:8787/sets/news mirror "
-                "--filter tag=weather\n"
                 "tidings sync https://example.org/sitemap.xml mirror "
                 "--until-caught-up\n",
     .options = OPTION_ROWS(sync_options),

@@ -297,15 +297,14 @@ finish_file(struct download *d, const char *url)
 {
     struct problem fault = {.text = ""};
     enum status rc = digest_check_end(d->digests, &fault);
+    uint64_t n = !rc && d->request.is_package;
 
     if (rc)
         fail_checked(d, rc, &fault);
     else if (!d->request.keeps_note)
         forget_note(d->request.dir_fd, d->file);
-    if (!rc && d->request.is_package) {
-        d->client->room.n_packages++;
-        d->client->room.bytes_packages += d->bytes;
-    }
+    d->client->room.n_packages += n;
+    d->client->room.bytes_packages += n * d->bytes;
     end_download(d, url);
 }
 

@@ -19,8 +19,9 @@ struct change_packages {
     char *path; /* of the scratch directory */
     struct baseline *baseline;
     unsigned n_looks;
-    uint64_t n, bytes; /* what a part has of what is wanted */
-    bool is_manifest;  /* that is read */
+    uint64_t n, bytes;      /* what a part has of what is wanted */
+    uint64_t members_bytes; /* of all members, as the manifest says */
+    bool is_manifest;       /* that is read */
 };
 
 /* Reports why files are fetched one by one. */
@@ -47,6 +48,8 @@ on_entry(const struct document_entry *e, const char *file, void *user)
     struct mirror_db_resource r;
     char path[PATH_MAX];
 
+    if (p->is_manifest && t.length != LENGTH_NONE)
+        p->members_bytes += t.length;
     if (p->m->is_over || !e->path.size || !file_sync_wants(p->m, &t, &r))
         return true;
     if (p->is_manifest) {
@@ -67,7 +70,8 @@ static bool
 takes_part(const struct part *part, void *user)
 {
     struct change_packages *p = user;
-    uint64_t n;
+    uint64_t request = CHANGE_PACKAGES_REQUEST, length = part->length;
+    uint64_t single;
 
     /* Notes the files of the package before: they are wanted no more. */
     if (p->m->is_over || p->n_looks++ >= LOOKS_MAX ||
@@ -76,14 +80,18 @@ takes_part(const struct part *part, void *user)
          !mirror_db_wanted(&p->m->db, p->set, part->from_us, part->until_us,
                            &p->n, &p->bytes)))
         return false;
-    n = p->n;
+    single = p->bytes + p->n * request;
     p->is_manifest = part->is_manifest;
-    if (part->is_package)
-        return n && part->length != LENGTH_NONE &&
-               part->length < p->bytes + (n - 1) * CHANGE_PACKAGES_REQUEST;
+    if (part->has_manifest && length == LENGTH_NONE)
+        length = p->members_bytes;
     if (part->is_manifest) /* its entries say more than its times */
-        p->n = p->bytes = 0;
-    return n + part->is_manifest >= CHANGE_PACKAGES_LEAST;
+        p->n = p->bytes = p->members_bytes = 0;
+    if (p->m->options->as_of) /* there may be no other way */
+        return single > 0;
+    if (part->is_package)
+        return length != LENGTH_NONE && length + request < single;
+    return p->n != 1 && /* a large file alone is fetched as it is */
+           single + part->is_manifest * request >= CHANGE_PACKAGES_LEAST;
 }
 
 static void

@@ -15,9 +15,11 @@
  * that changed several times the last bitstream counts, and nothing that the
  * mirror has.
  *
- * The cost of a package is its length, and that of a single download the
- * resource's length; each request costs as much as CHANGE_PACKAGES_REQUEST
- * bytes. A package whose length the dump does not say is not fetched.
+ * The cost of a package is its length, else that of its members, and that of a
+ * single download the resource's length; each request costs as much as
+ * CHANGE_PACKAGES_REQUEST bytes. A package that nothing says the size of is not
+ * fetched. Of a past time, packages may have the only copies: each that has
+ * something is fetched.
  *
  * A document or package that cannot be had, or lies, is reported
  * (TD_SYNC_TROUBLE). What it should have had stays wanted: the single
@@ -29,9 +31,9 @@
 
 #define CHANGE_PACKAGES_REQUEST 4096
 
-/* Fewer wanted resources are not worth a look at the dump, which costs three
- * requests: dump, manifest, package. */
-#define CHANGE_PACKAGES_LEAST 4
+/* Single downloads that cost less are not worth a look at the dump, which costs
+ * three requests: dump, manifest, package. */
+#define CHANGE_PACKAGES_LEAST (4 * CHANGE_PACKAGES_REQUEST)
 
 struct change_packages;
 

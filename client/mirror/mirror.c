@@ -102,9 +102,7 @@ mirror_take_filter(struct mirror *m, struct problem *why)
         if (!filter_is_name(slice_take(&value, '=')) ||
             m->filter.n[FILTER_CHANGE] || m->filter.n[FILTER_DATA])
             problem(why, STATUS_INVALID,
-                    "a filter is of tag=, prefix= and type=, with & between, "
-                    "or all: not %.1000s",
-                    given);
+                    "no filter of tag=, prefix= and type=: %.1000s", given);
     }
     if (!why->rc && !slice_is(filter_text(&m->filter), m->db.filter) &&
         !mirror_db_set_filter(&m->db, filter_text(&m->filter)))

@@ -1,14 +1,25 @@
 """`tidings sync --as-of`: a directory as its source was at a past time. R-435."""
 
 import hashlib
+import io
 import os
 import re
+import zipfile
 
 import pytest
 
 from tidings_test.layouts import sitemapindex, urlset
 
 DAY = "2026-01-01T"
+
+
+def zipped(members):
+    """A package with these members."""
+    bytes = io.BytesIO()
+    with zipfile.ZipFile(bytes, "w") as package:
+        for name, text in members.items():
+            package.writestr(name, text)
+    return bytes.getvalue()
 
 
 class Archives:
@@ -184,7 +195,7 @@ def test_looks_into_lists_whose_archive_has_no_times(archives, site):
 # The present bytes count where a digest proves that they are those of the time; else
 # each resource is named. A length proves nothing: "a two" and "a 333" have the same.
 @pytest.mark.parametrize("has_hash", (True, False))
-def test_takes_no_bytes_of_another_time(archives, has_hash):
+def test_takes_no_bytes_of_another_time(archives, site, has_hash):
     archives.has_memento = False
     archives.has_hash = has_hash
     archives.publish()
@@ -194,6 +205,22 @@ def test_takes_no_bytes_of_another_time(archives, has_hash):
     named = re.findall(r"/(\w)\.txt: given up: ", done.errors())
     assert sorted(named) == sorted(lost)
     assert f"{len(lost)} resources of that time cannot be had" in done.errors()
+
+    # Packages of a Change Dump may have them, as the changes were.
+    if not has_hash:
+        texts = {"a": ("a two", "01:30"), "c": ("c one", "01:40")}
+        entries = [
+            archives.entry(name, *told, "updated").replace("<rs:md", f'<rs:md path="/{name}"')
+            for name, told in texts.items()
+        ]
+        manifest = '<rs:md capability="changedump-manifest"/>'
+        members = {name: told[0] for name, told in texts.items()}
+        members["manifest.xml"] = urlset(entries, manifest)
+        site.put("/p.zip", zipped(members))
+        archives.put("/dump.xml", "changedump", [archives.listed("/p.zip")])
+        archives.offer(**archives.offers, changedump="/dump.xml")
+        packed = archives.sync("02:00", status=1)
+        assert packed.texts == {name: told[0] for name, told in texts.items()}
 
     # A memento needs no digest.
     archives.has_memento = True

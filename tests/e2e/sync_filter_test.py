@@ -5,9 +5,12 @@ import json
 
 import pytest
 
+from tidings_test.layouts import urlset
 from tidings_test.waiting import wait_for
 
 pytestmark = pytest.mark.broker("--heartbeat", "0.2")
+
+AT = "2026-01-01T00:00:00Z"
 
 # What each has, and how the filter sees it.
 TYPES = {"/a/1.png": "image/png", "/a/2.txt": "text/plain", "/b/3.png": "image/png"}
@@ -196,3 +199,46 @@ def test_a_change_of_the_filter_survives_a_kill(either):
     part.site.release("/a/2.txt")
     part.sync(["/a/1.png", "/a/2.txt"])
     mirrored.audit()
+
+
+# A site without Tidings: types and prefixes select, and times say what is new.
+@pytest.mark.parametrize("has_changes", [True, False])
+def test_a_part_of_a_site(mirrored, site, has_changes):
+    types = {"/a/1.png": "image/png", "/a/2.txt": "text/plain", "/b/3.png": "image/png"}
+
+    def document(path, capability, paths, md=""):
+        entries = "".join(
+            f"<url><loc>{site.link(p)}</loc><lastmod>2025-12-31T00:00:00Z</lastmod>"
+            f'<rs:md {how} type="{types.get(p, "")}" length="{len(mirrored.files[p])}"/>'
+            "</url>\n"
+            for p, how in paths
+        )
+        head = f'<rs:md capability="{capability}" {md}/>\n'
+        site.put(path, urlset(entries, head), "application/xml")
+
+    for path in types:
+        mirrored.change(path, f"text of {path}")
+    mirrored.forget_changes()
+    offers = [
+        f'<url><loc>{site.link(p)}</loc><rs:md capability="{c}"/></url>'
+        for c, p in (("resourcelist", "/list.xml"), ("changelist", "/changes.xml"))
+    ]
+    up = f'<rs:ln rel="up" href="{site.link("/cap.xml")}"/>'
+    head = f'{up}<rs:md capability="capabilitylist"/>'
+    offers = offers[: 1 + has_changes]
+    site.put("/cap.xml", urlset(offers, head), "application/xml")
+    document("/list.xml", "resourcelist", [(p, "") for p in types], f'at="{AT}"')
+    changed = [("/b/3.png", 'change="updated" datetime="2026-01-02T00:00:00Z"')]
+    document("/changes.xml", "changelist", changed, f'from="{AT}"')
+    mirrored.url = site.link("/cap.xml")
+    everything = mirrored.files
+
+    def sync(paths, *options):
+        mirrored.files = {path: everything[path] for path in paths}
+        mirrored.sync(*options)
+        mirrored.audit()
+
+    sync(["/a/1.png", "/b/3.png"], "--filter", "type=image/*")
+    sync(["/a/1.png", "/a/2.txt"], "--filter", f"prefix={site.url}/a/")
+    sync([*types], "--filter", "all")
+    assert [len(site.asked(path)) for path in ("/a/1.png", "/a/2.txt")] == [1, 1]

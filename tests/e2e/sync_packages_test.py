@@ -152,7 +152,7 @@ class Form:
 FORMS = {
     "with a manifest": Form(),
     "without one, by its length": Form(contents=False),
-    "of no length": Form(length="", is_used=False),
+    "of no length, by its members": Form(length=""),
     "of which nothing is known": Form(contents=False, length="", is_used=False),
     "much too long": Form(length='length="10000000"', is_used=False),
     "much too long, without a manifest": Form(
