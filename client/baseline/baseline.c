@@ -680,7 +680,7 @@ leaves_part(struct baseline *b)
 static bool
 falls_back(struct baseline *b)
 {
-    const char *url = b->plan.offered->resource_list;
+    const char *url = b->plan.takes ? NULL : b->plan.offered->resource_list;
     char text[1100];
 
     if (!b->is_dump || !url || b->base.url || b->why.rc == STATUS_IO ||
@@ -710,9 +710,8 @@ begin_search(struct baseline *b)
                                   o->resource_dump};
     const struct part like = {.length = LENGTH_NONE, .is_alone = true};
 
-    b->base = (struct past_base){.is_wanted = true,
-                                 .at_us = DATETIME_NONE,
-                                 .earliest_us = DATETIME_NONE};
+    b->base.is_wanted = true;
+    b->base.at_us = b->base.earliest_us = DATETIME_NONE;
     for (size_t i = 0; i < N_ELEMENTS(places); i++)
         if (places[i])
             add_part(b, &like, slice_of(places[i]), SLICE(""));
@@ -941,6 +940,9 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
             begin_search(b);
         else
             begin_reading(b, first, true);
+        if (plan->takes && plan->offered->resource_dump_archive)
+            add_part(b, b->parts.all,
+                     slice_of(plan->offered->resource_dump_archive), SLICE(""));
     }
     timer_start(&b->turn, 0);
     return b;

@@ -724,8 +724,10 @@ open_side(struct audit *a, struct mirror *m, const char *side)
 
     if ((!is_web && !(m->dir = mirror_dir_open(side, false, &a->why))) ||
         !mirror_open_db(m, m->dir, is_web ? "" : "mirror.db", &a->why) ||
+        (m->dir && !mirror_take_filter(m, &a->why)) ||
         (is_web && sync_run_source(m, side, true, &a->why)))
         return false;
+    a->theirs.filter = m->filter; /* what a mirror has a part of */
     mirror_judge(m, &a->doubt);
     return !m->why.rc;
 }
@@ -738,7 +740,6 @@ td_diff(struct td_client *client, const char *const sides[2],
     struct audit a = {.client = client, .options = options, .is_diff = true};
     struct td_sync_options how = {
         .on_event = on_asking, .user = &a, .as_of = as_of[0]};
-    uint64_t n;
 
     client_begin(client);
     mirror_defaults(&a.repairing, &how);
@@ -748,11 +749,11 @@ td_diff(struct td_client *client, const char *const sides[2],
     mirror_init(&a.theirs, client, &a.following);
     if (open_side(&a, &a.mine, sides[0]) &&
         open_side(&a, &a.theirs, sides[1]) && compare_databases(&a)) {
-        n = n_findings(&a.result);
         a.result.is_partial = a.doubt.rc != STATUS_OK;
-        if (n || a.doubt.rc)
-            problem(&a.why, STATUS_DIFFERENT, "%" PRIu64 " differences%s%s", n,
-                    a.doubt.rc ? "; " : "", a.doubt.text);
+        if (n_findings(&a.result) || a.doubt.rc)
+            problem(&a.why, STATUS_DIFFERENT, "%" PRIu64 " differences%s%s",
+                    n_findings(&a.result), a.doubt.rc ? "; " : "",
+                    a.doubt.text);
     }
     return end_audit(&a, result);
 }

@@ -110,7 +110,8 @@ on_end(const struct problem *why, const struct source_position *place,
 
 struct change_packages *
 change_packages_start(struct mirror *m, int64_t set, const char *dump,
-                      void (*on_end_of_all)(void *user), void *user)
+                      const char *archive, void (*on_end_of_all)(void *user),
+                      void *user)
 {
     struct change_packages *p = calloc(1, sizeof(*p));
     struct baseline_plan plan = {.takes = takes_part, .on_note = on_note};
@@ -123,6 +124,8 @@ change_packages_start(struct mirror *m, int64_t set, const char *dump,
     p->set = set;
     p->on_end = on_end_of_all;
     p->user = user;
+    if (m->options->as_of) /* what was so long ago may be there alone */
+        offered.resource_dump_archive = (char *)archive;
     plan.offered = &offered;
     plan.scratch = p->path = mirror_dir_make_scratch(m->dir, set, &why);
     if (p->path)

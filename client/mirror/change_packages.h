@@ -37,11 +37,13 @@
 
 struct change_packages;
 
-/* For the set number `set`; `dump`: its Change Dump, index or archive; copied.
+/* For the set number `set`; `dump`: its Change Dump, index or archive;
+ * `archive`, or NULL: for a past time looked at, too; copied.
  * The packages free themselves after on_end. NULL: no memory. Calls nothing
  * before it returns. */
 struct change_packages *change_packages_start(struct mirror *m, int64_t set,
                                               const char *dump,
+                                              const char *archive,
                                               void (*on_end)(void *user),
                                               void *user);
 void change_packages_free(struct change_packages *packages); /* NULL is allowed;

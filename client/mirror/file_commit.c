@@ -318,6 +318,9 @@ remove_some(struct file_commit *g)
             return false;
         if (!r.id)
             return true;
+        /* If it is wanted again before that is noted, its file is not there. */
+        if (!mirror_write(m) || !mirror_db_doubt(&m->db, r.id))
+            return false;
         if (mirror_dir_remove(m->dir, r.path, &why))
             return mirror_fail(m, &why);
         if (!add_item(&g->items, GONE, &r))
@@ -429,12 +432,6 @@ file_commit_start(struct file_commit *g)
     g->items = g->gathered;
     g->gathered = (struct items){NULL, 0, 0};
     begin_step(g, FILES, g->items.n);
-}
-
-bool
-file_commit_is_busy(const struct file_commit *g)
-{
-    return g->step != IDLE;
 }
 
 bool

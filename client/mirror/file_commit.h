@@ -65,10 +65,6 @@ bool file_commit_add(struct file_commit *group,
  * while a group is under way. */
 void file_commit_start(struct file_commit *group);
 
-/* True while a group is under way: then a file may be gone that the database
- * still has. */
-bool file_commit_is_busy(const struct file_commit *group);
-
 /* Blocks until all added files are done; begins no further removals. False:
  * mirror_fail was called. Not inside a transaction that may be rolled back. */
 bool file_commit_finish(struct file_commit *group);

@@ -462,9 +462,7 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
     if (w->m->options->as_of && !want.hash.size) {
         if (!want.n_duplicates)
             return mirror_write(w->m) &&
-                   give_up(w, r,
-                           "the source has neither its bytes of that time nor "
-                           "a digest that proves the present ones");
+                   give_up(w, r, "no digest proves that its bytes are of then");
         /* The first memento stands for the resource. */
         want.loc = links[0].href;
         want.hash = links[0].hash;
@@ -565,8 +563,7 @@ file_sync_is_idle(const struct file_sync *w)
 {
     const struct mirror_db_counts *c = &w->m->db.counts;
 
-    return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0 &&
-           !file_commit_is_busy(w->group);
+    return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
 }
 
 /* Old downloads */

@@ -505,13 +505,15 @@ look_for_packages(struct set_sync *f)
 {
     const struct offered *o = &f->follower->offered;
     const char *dump = o->change_dump ? o->change_dump : o->change_dump_archive;
+    bool has_arrived = f->has_arrived && !f->m->options->as_of;
 
-    if (!f->is_away || !(f->has_arrived || f->is_current))
+    if (!f->is_away || !(has_arrived || f->is_current))
         return;
     f->is_away = false;
     if (!f->m->work || !dump || f->packages || f->m->options->has_no_dumps)
         return;
-    f->packages = change_packages_start(f->m, f->set, dump, on_packages_end, f);
+    f->packages = change_packages_start(
+        f->m, f->set, dump, o->change_dump_archive, on_packages_end, f);
     f->run->n_packing++;
     if (!f->packages)
         mirror_fail_memory(f->m);
@@ -956,7 +958,7 @@ turn_run(struct run *run, bool is_ready, struct problem *why)
 
     if (!is_ready)
         return problem_memory(why);
-    if (m->work)
+    if (m->work && !(run->url && m->options->as_of))
         file_sync_poke(m->work);
     rc = handle_loop_until(m->client->loop, &m->is_over);
     if (!m->why.rc && (!m->work || file_sync_finish(m->work)))
@@ -1003,8 +1005,6 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
     if (m->dir)
         m->work = file_sync_new(m, on_idle, &run);
     is_ready = !client_add_source(m->client, url) && (m->work || !m->dir);
-    if (m->work && m->options->as_of)
-        file_sync_hold(m->work, true);
     rc = turn_run(&run, is_ready, why);
     for (size_t i = 0; i < run.tour.rounds.n; i++) {
         struct set_sync *set = run.tour.stops[i].own;

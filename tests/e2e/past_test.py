@@ -8,7 +8,9 @@ import zipfile
 
 import pytest
 
+from tidings_test.content import multipart
 from tidings_test.layouts import sitemapindex, urlset
+from tidings_test.sets import change
 
 DAY = "2026-01-01T"
 
@@ -137,6 +139,29 @@ class Archives:
             changelist_archive="/changelists.xml",
         )
 
+    def pack(self, n, begin, end, has_contents):
+        """The package of the changes of that time, and its entry in a Change Dump."""
+        told = [(when, *item) for when, c in self.story for item in c.items()]
+        told = [change for change in told if begin < change[0] <= end]
+        entries = [
+            self.entry(name, text, when, "updated").replace(
+                "<rs:md ", f'<rs:md path="/{i}" '
+            )
+            for i, (when, name, text) in enumerate(told)
+        ]
+        manifest = urlset(entries, '<rs:md capability="changedump-manifest"/>\n')
+        package = io.BytesIO()
+        with zipfile.ZipFile(package, "w") as file:
+            file.writestr("manifest.xml", manifest)
+            for i, (_, _, text) in enumerate(told):
+                file.writestr(str(i), text)
+        self.site.put(f"/package-{n}.zip", package.getvalue(), "application/zip")
+        self.site.put(f"/package-{n}.xml", manifest)
+        link = self.site.link(f"/package-{n}.xml")
+        contents = f'<rs:ln rel="contents" href="{link}"/>' if has_contents else ""
+        entry = self.listed(f"/package-{n}.zip", **{"from": begin, "until": end})
+        return entry.replace("</url>", f"{contents}</url>")
+
     # The past
 
     def sync(self, time, *more, status=0, directory=None):
@@ -230,6 +255,27 @@ def test_takes_no_bytes_of_another_time(archives, site, has_hash):
     )
 
 
+# The bytes of Change Dumps, also of few resources and of packages in the archive.
+@pytest.mark.parametrize("has_contents", (True, False))
+def test_takes_bytes_of_change_dumps(archives, has_contents):
+    archives.has_memento = False
+    archives.publish()
+    old = [archives.pack(1, "01:00", "01:45", has_contents)]
+    new = [archives.pack(2, "01:45", "02:00", has_contents)]
+    archives.put("/old/dump.xml", "changedump", old)
+    listed = archives.listed("/old/dump.xml", **{"from": "01:00", "until": "01:45"})
+    archives.put("/dumps.xml", "changedump-archive", [listed])
+    archives.put("/dump.xml", "changedump", new)
+    archives.offer(
+        **archives.offers, changedump="/dump.xml", changedump_archive="/dumps.xml"
+    )
+    done = archives.sync("02:00", status=1)
+    state = archives.state("02:00")
+    assert state.pop("b")  # it was in the list, and has changed since
+    assert done.texts == state
+    assert re.findall(r"/(\w)\.txt: given up: ", done.errors()) == ["b"]
+
+
 # A time without a state: the message says which there are.
 @pytest.mark.parametrize(
     "time, status, text",
@@ -262,6 +308,14 @@ def test_says_what_is_not_known(archives):
     done = archives.sync("03:30", status=1)
     assert done.texts == archives.state("03:00")
     assert "what changed after 2026-01-01T03:00:00Z is not known" in done.errors()
+    # A change without a time.
+    untimed = re.sub(r"<lastmod>.*?</lastmod>", "", archives.entry("a", "a two", "01:30"))
+    untimed = untimed.replace("<rs:md", '<rs:md change="updated"')
+    archives.put("/late.xml", "changelist", [untimed], 'from="2026-01-01T01:00:00Z"')
+    archives.offer(resourcelist_archive="/lists.xml", changelist="/late.xml")
+    done = archives.sync("02:00", status=1)
+    assert done.texts == {"a": "a two", "b": "b one"}
+    assert "a change has no time, and may be a later one" in done.errors()
     # A hole between the list and the first change.
     archives.offer(resourcelist_archive="/lists.xml", changelist="/old/changes-2.xml")
     done = archives.sync("02:30", status=1)
@@ -315,6 +369,30 @@ def test_makes_past_states_of_a_set(mirrored, has_list):
     assert f"those from {states[0][0][:20]}" in done.errors()
 
 
+# Our own with content: each version has an address of its own, and the resources
+# themselves need not be anywhere.
+def test_takes_the_versions_that_a_set_keeps(broker, run, tmp_path):
+    news = broker.set().create(content="inline")
+    states = []
+    for text in (b"one", b"two", b"three"):
+        locs = [f"http://nowhere.invalid/{name}.txt" for name in "ab"]
+        news.receipt(
+            news.send(
+                *multipart(
+                    [change(loc, "updated") for loc in locs],
+                    [(loc, "text/plain", loc[-5:].encode() + text) for loc in locs],
+                )
+            )
+        )
+        states.append((news.state()["datetime"], text))
+    for time, text in states:
+        directory = tmp_path / text.decode()
+        run("tidings", "sync", news.url, directory, "--as-of", time)
+        for name in "ab":
+            path = directory / "nowhere.invalid:80" / f"{name}.txt"
+            assert path.read_bytes() == f"{name}.txt".encode() + text
+
+
 # Two states of a source, of mirrors, of both.
 def test_compares_two_states(archives, run):
     archives.publish()
@@ -346,6 +424,12 @@ def test_compares_two_states(archives, run):
     assert diff(first, last) == expected
     assert diff(first, url, "02:59") == expected
     assert diff(last, url, "02:30", status=0)[1].endswith("complete=true")
+
+    # Of a mirror of a part, that part is compared.
+    part = archives.home / "part"
+    prefix = f"prefix={archives.site.link('/a')}"
+    run("tidings", "sync", url, part, "--until-caught-up", "--filter", prefix)
+    assert diff(part, url, status=0) == ({}, counted.format(1, 0, 0, 0, "true"))
 
     # A state that is not wholly known is told apart from one that is the same.
     archives.offer(resourcelist="/list.xml", resourcelist_archive="/lists.xml")
