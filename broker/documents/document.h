@@ -22,7 +22,12 @@ enum document_form {
 };
 
 /* What is made of the versions of a resource. */
-enum memento_form { MEMENTO_LINKS, MEMENTO_JSON, MEMENTO_GATE };
+enum memento_form {
+    MEMENTO_LINKS,
+    MEMENTO_JSON,
+    MEMENTO_GATE,
+    MEMENTO_PRESENT /* the bytes of now, at the loc of the resource itself */
+};
 
 /* A request for a document. */
 struct document_wish {

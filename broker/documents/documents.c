@@ -70,6 +70,7 @@ static const struct document_found documents[] = {
     {"/sets/{set}/framework-notifications", notifications_open,
      .topic = LINK_FRAMEWORK_NOTIFICATIONS},
     {"/sets/{set}/content/{digest}", content_open, "*/*"},
+    {"/sets/{set}/r/{uri}", content_open, "*/*", .memento = MEMENTO_PRESENT},
     {"/sets/{set}/timegate/{uri}", timemap_open, "*/*",
      .memento = MEMENTO_GATE},
     {"/sets/{set}/timemap/link/{uri}", timemap_open, "application/link-format"},

@@ -7,6 +7,8 @@
  *   timegate/URI         redirects to the version of Accept-Datetime
  *   timemap/link/URI     names the versions, as application/link-format
  *   timemap/json/URI     likewise, as JSON
+ *   r/PATH               the bytes of the resource whose loc this is, as it is
+ *                        now (client/harvest/copy.h)
  *
  * A deleted resource keeps its versions, and none is of the time without it:
  * then a TimeGate names the one before. Times of HTTP are whole seconds, so it
@@ -113,10 +115,12 @@ read_rows(struct reading *r, struct db *db, uint64_t *last, bool *is_gone,
         r->loc.size > 0
             ? "SELECT * FROM (SELECT seq, us, digest, loc, type FROM entries"
               " WHERE loc=?1 AND digest IS NOT NULL AND seq>?3"
+              " AND (until IS NULL OR NOT ?5)"
               " ORDER BY seq DESC LIMIT ?4) ORDER BY seq"
             : "SELECT seq, us, digest, loc, type FROM entries"
-              " WHERE digest=?2 AND seq>?3 ORDER BY seq LIMIT 1+0*?4",
-        buf_slice(&r->loc), &r->digest, r->after, ROWS_MAX);
+              " WHERE digest=?2 AND seq>?3 ORDER BY seq LIMIT 1+0*?4*?5",
+        buf_slice(&r->loc), &r->digest, r->after, ROWS_MAX,
+        r->wish->memento == MEMENTO_PRESENT);
     while (DB_NEXT(&rows, &v.seq, &v.us, &v.digest, &loc, &type))
         add_version(r, &v, loc, type);
     r->is_cut = r->n == ROWS_MAX;
@@ -133,6 +137,11 @@ look_at_entry(struct reading *r, const struct batch *batch, uint64_t seq)
     struct version v = {seq, fragment_time(fragment.data, stamp), {{0}}};
     uint64_t length;
 
+    if (r->wish->memento == MEMENTO_PRESENT &&
+        slice_equal(loc, buf_slice(&r->loc))) { /* the last one counts */
+        r->n = 0;
+        buf_clear(&r->type);
+    }
     fragment_bytes(fragment, stamp, &hash, &length);
     fragment_labels(fragment, stamp, &type, &tags);
     if (hash_find_sha256(hash, &v.digest) &&
@@ -170,6 +179,7 @@ read_versions(struct reading *r, struct problem *why)
     uint64_t last = r->wish->head.earliest;
     char path[SET_DIR_MAX + sizeof("/" CONTENT_FILE)];
     bool is_gone = false;
+    int64_t version;
     struct db db;
     enum status rc = STATUS_OK;
 
@@ -178,7 +188,10 @@ read_versions(struct reading *r, struct problem *why)
     strcat(path, "/" CONTENT_FILE);
     if (set_content_mode(set) != CONTENT_NONE && !access(path, F_OK)) {
         rc = db_open(&db, path, DB_READER, why);
+        /* The archive thread may be at the point of making its tables. */
         if (!rc)
+            rc = db_number(&db, "PRAGMA user_version", &version, why);
+        if (!rc && version == content_kind.n_steps)
             rc = read_rows(r, &db, &last, &is_gone, why);
         db_close(&db);
     }
@@ -243,15 +256,21 @@ enum status
 content_open(const struct document_wish *wish, struct document *document,
              struct problem *why)
 {
-    struct reading r = {.wish = wish};
+    struct reading r = {.wish = wish, .loc = {.max = FRAGMENT_MAX}};
+    struct link_text base = set_link(wish->set, LINK_SET);
     struct slice query = wish->rest, hex = slice_take(&query, '?');
+    bool is_present = wish->memento == MEMENTO_PRESENT;
     char dir[SET_DIR_MAX];
     uint64_t seq = 0, length;
     int fd;
     enum status rc;
 
-    if (!hex_read(hex, r.digest.bytes, DIGEST_SIZE) ||
-        (slice_skip_start(&query, "seq=") && !number_read(query, &seq)))
+    if (is_present) { /* a loc below the set's URL */
+        xml_escape(&r.loc, link_slice(&base));
+        BUF_ADD(&r.loc, "/r/");
+        xml_escape(&r.loc, wish->rest);
+    } else if (!hex_read(hex, r.digest.bytes, DIGEST_SIZE) ||
+               (slice_skip_start(&query, "seq=") && !number_read(query, &seq)))
         return problem(why, STATUS_NOT_FOUND,
                        "the address of content ends with a SHA-256, and "
                        "perhaps ?seq= and the number of an entry");
@@ -261,19 +280,20 @@ content_open(const struct document_wish *wish, struct document *document,
     if (!rc && seq > 0 && r.all->seq != seq)
         rc = problem(why, STATUS_NOT_FOUND, "the entry had other bytes");
     if (!rc)
-        rc = content_file_open(dir, &r.digest, &fd, &length, why);
+        rc = content_file_open(dir, &r.all->digest, &fd, &length, why);
     if (!rc) {
         *document = (struct document){
             .body = body_of_file(fd, length),
-            .tag = r.digest,
-            .modified_us = DATETIME_NONE,
-            .is_final = true,
+            .tag = r.all->digest,
+            .modified_us = is_present ? r.all->us : DATETIME_NONE,
+            .is_final = !is_present,
             .type = r.type,
             .links = {.max = LINKS_MAX},
         };
         r.type.data = NULL;
         if (r.uri.size > 0) {
-            httpdate_write(document->memento, r.all->us / 1000000);
+            if (!is_present)
+                httpdate_write(document->memento, r.all->us / 1000000);
             add_resource(&document->links, &r, "timemap");
         }
     }

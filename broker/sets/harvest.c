@@ -26,6 +26,7 @@ static const struct row {
     {"left_out", ROW_NUMBER, "0", offsetof(struct harvest, left_out)},
     {"left_out_example", ROW_TEXT, "null", 0},
     {"mended", ROW_NUMBER, "0", 0},
+    {"dropped_links", ROW_NUMBER, "0", 0},
     {"every_s", ROW_NUMBER, "null", 0},
 };
 

@@ -46,6 +46,10 @@ static const struct option options[] = {
      "links collection and canonical, too"},
     {"loc", "TEMPLATE", LENT(how.loc), NULL,
      "of records of OAI-PMH: https://example.org/{id}, or {identifier}"},
+    {"republish", NULL, FLAG(how.republishes), NULL,
+     "store the bytes, too, under addresses of the set: SET-URL/r/..."},
+    {"max-file", "BYTES", LIMIT(limits.max_file_bytes), "none",
+     "with --republish: leave out a resource that is longer"},
     LIMIT_ROWS(limits),
     {"target-header", "LINE", .help = "as --header, for the server of the set",
      .may_repeat = true},
@@ -117,10 +121,11 @@ on_look(const struct harvest_look *look, void *user)
         print_values(true,
                      "event:t source:t kind:t complete_as_of:e not_complete:e "
                      "added:n changed:n deleted:n held_back:n left_out:n "
-                     "left_out_example:e mended:n records:e",
+                     "left_out_example:e mended:n records:e dropped_links:n",
                      "look", look->url, look->kind, as_of, look->not_complete,
                      c->added, c->changed, c->deleted, c->held_back,
-                     c->left_out, c->left_out_text, c->mended, c->records);
+                     c->left_out, c->left_out_text, c->mended, c->records,
+                     c->dropped_links);
         end_output(&o->error, o->how.target);
         return;
     }
@@ -333,9 +338,13 @@ run_harvest(const struct arguments *arguments)
     for (size_t i = 0; how->target && i < n; i++) {
         sources[i].url = arguments->operands[i];
         sources[i].client = open_client(arguments, sources[i].url, &code);
-        if (!sources[i].client)
+        if (how->republishes && !how->is_dry && !code)
+            sources[i].files = open_client(arguments, sources[i].url, &code);
+        if (code)
             goto out;
         td_limit(sources[i].client, &values->limits);
+        if (sources[i].files)
+            td_limit(sources[i].files, &values->limits);
     }
     if (how->target) {
         signals_stop_client(how->target);
@@ -350,8 +359,10 @@ run_harvest(const struct arguments *arguments)
             code = cannot_write(values->error);
     }
 out:
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         td_close(sources[i].client);
+        td_close(sources[i].files);
+    }
     td_close(how->target);
     free(sources);
     return code;

@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "client/harvest/oai.h"
 #include "proto/resourcesync/json.h"
 
@@ -77,6 +78,7 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     json_number_member(&text, "left_out", sum->counts.left_out);
     add_text(&text, "left_out_example", sum->counts.left_out_text);
     json_number_member(&text, "mended", sum->counts.mended);
+    json_number_member(&text, "dropped_links", sum->counts.dropped_links);
     if (!t->options->is_once && t->options->every_ms >= 1000)
         json_number_member(&text, "every_s", t->options->every_ms / 1000);
     BUF_ADD(&text, "\0");
@@ -190,6 +192,7 @@ report_look(struct reader *r)
         sum.counts.held_back += its->held_back;
         sum.counts.left_out += its->left_out;
         sum.counts.mended += its->mended;
+        sum.counts.dropped_links += its->dropped_links;
     }
     return harvest_report_put(&h->target, &sum);
 }
@@ -250,6 +253,10 @@ end_look(struct reader *r)
         return false;
     if (r->feed.has_only_list && !r->is_doubted && !r->is_oai)
         r->feed.part.doubt[0] = '\0'; /* the whole list was read */
+    if (!harvest_feed_retry(&r->feed, !r->feed.has_log ||
+                                          clock_steady_ms() - r->reported_ms >=
+                                              h->options->every_ms))
+        return false;
     r->is_doubted = false;
     if (!r->feed.part.doubt[0] && !r->feed.is_unproven)
         r->feed.part.complete_us = clock_now_us();
@@ -447,6 +454,10 @@ read_oai(struct reader *r, const char *after)
     if ((how->is_once && r->feed.part.doubt[0]) ||
         age_us >= (int64_t)how->compare_ms * 1000)
         after = "";
+    if (how->republishes) {
+        harvest_target_say(&r->harvest->target, "--republish takes no OAI-PMH");
+        return end_harvest(r->harvest, HARVEST_USAGE);
+    }
     r->is_oai = true;
     rc = oai_read(r->source->client, &r->feed, after, &why);
     if (rc == TD_STOPPED)
@@ -570,6 +581,7 @@ static void
 free_reader(struct reader *r)
 {
     td_follower_close(r->follower);
+    buf_fini(&r->feed.loc);
     if (r->harvest && r->harvest->options->is_dry && r->listing)
         each_file(r->listing, NULL, NULL);
     free(r->url);
@@ -602,11 +614,13 @@ add_reader(struct harvest *h, const struct harvest_source *source,
         r->listing = NULL;
         goto failed;
     }
-    if (h->options->is_dry && !copy_listing(r))
+    if ((h->options->is_dry && !copy_listing(r)) ||
+        (source->files && client_add_source(source->files, source->url)))
         goto failed;
     r->feed.target = &h->target;
     r->feed.outbox = &h->outbox;
     r->feed.url = r->url;
+    r->feed.files = source->files;
     h->readers[h->n_readers++] = r;
     return true;
 
@@ -770,6 +784,8 @@ harvest_run(const struct harvest_options *options)
     };
 
     buf_init(&h.outbox.body, SIZE_MAX / 2);
+    buf_init(&h.outbox.parts, SIZE_MAX / 2);
+    (void)!random_hex(h.outbox.boundary, COPY_BOUNDARY_SIZE);
     if (!harvest_db_open(&h.target.db, options->state, options->set_url,
                          options->is_dry, &h.target.why)) {
         end_with_target(&h);
@@ -791,6 +807,7 @@ harvest_run(const struct harvest_options *options)
         free_reader(h.readers[i]);
     free(h.readers);
     buf_fini(&h.outbox.body);
+    buf_fini(&h.outbox.parts);
     harvest_db_close(&h.target.db);
     return h.end;
 }

@@ -23,13 +23,14 @@
 struct harvest_source {
     const char *url;          /* as the user gave it */
     struct td_client *client; /* of its own */
+    struct td_client *files;  /* likewise, for republishes; else NULL */
 };
 
 /* The numbers of a look. */
 struct harvest_counts {
     uint64_t added, changed, deleted;
     uint64_t held_back, held_of;
-    uint64_t left_out, mended;
+    uint64_t left_out, mended, dropped_links;
     char left_out_text[HARVEST_TEXT_SIZE];
     char mended_text[HARVEST_TEXT_SIZE];
     char records[HARVEST_TEXT_SIZE]; /* of OAI-PMH: "5 held + ..."; "": none */
@@ -59,6 +60,7 @@ struct harvest_options {
     bool is_dry;               /* posts nothing, and leaves the state alone */
     bool keeps_links;          /* also collection and canonical */
     bool skips_bad;            /* rows that were left out are no failure */
+    bool republishes;          /* the set gets copies (copy.h) */
     void (*say)(const char *text, void *user);
     void (*on_look)(const struct harvest_look *look, void *user);
     /* The harvest calls it with each change that it posts; NULL: nobody asks.

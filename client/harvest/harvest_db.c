@@ -43,6 +43,11 @@ static const char *const steps[] = {
     "CREATE TABLE record (part INTEGER NOT NULL, identifier TEXT NOT NULL,"
     " loc TEXT, pass INTEGER NOT NULL,"
     " PRIMARY KEY (part, identifier), UNIQUE (part, loc)) WITHOUT ROWID;",
+
+    "CREATE TABLE deferred (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " loc TEXT NOT NULL, part INTEGER NOT NULL,"
+    " lastmod INTEGER, hash TEXT NOT NULL, length INTEGER,"
+    " entry TEXT NOT NULL, UNIQUE (part, loc));",
 };
 
 /* Lists that are read now. */
@@ -50,9 +55,6 @@ static const char scratch[] =
     "PRAGMA temp_store = FILE;"
     "CREATE TEMP TABLE seen (loc TEXT NOT NULL, part INTEGER NOT NULL,"
     " PRIMARY KEY (loc, part)) WITHOUT ROWID;"
-    "CREATE TEMP TABLE deferred (loc TEXT NOT NULL, part INTEGER NOT NULL,"
-    " lastmod INTEGER, hash TEXT NOT NULL, length INTEGER,"
-    " entry TEXT NOT NULL, PRIMARY KEY (part, loc)) WITHOUT ROWID;"
     "CREATE TEMP TABLE disturbed (loc TEXT PRIMARY KEY, lastmod INTEGER,"
     " hash TEXT NOT NULL, length INTEGER, is_gone INTEGER NOT NULL)"
     " WITHOUT ROWID;";
@@ -205,6 +207,7 @@ harvest_db_forget(struct harvest_db *h)
     if (!begin_rows(h) ||
         !commit_rows(h, !db_exec(&h->db,
                                  "DELETE FROM resource; DELETE FROM post;"
+                                 "DELETE FROM deferred;"
                                  "UPDATE part SET position = '', compared = 0,"
                                  " complete = 0, doubt = '';"
                                  "UPDATE target SET position = '', is_new = 0;",
@@ -314,6 +317,13 @@ write_row(struct harvest_db *h, int64_t part, struct slice loc,
 }
 
 static bool
+undefer(struct harvest_db *h, int64_t part, struct slice loc)
+{
+    return DO(h, "DELETE FROM deferred WHERE part = ?1 AND loc = ?2", part,
+              loc);
+}
+
+static bool
 remove_row(struct harvest_db *h, int64_t part, struct slice loc)
 {
     return DO(h, "DELETE FROM resource WHERE loc = ?1 AND part = ?2", loc,
@@ -330,7 +340,8 @@ harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
         h->has_strays = true;
     else if (h->has_strays && !remove_row(h, 0, loc))
         return false;
-    return write_row(h, part, loc, version, changed_us, false);
+    return undefer(h, part, loc) &&
+           write_row(h, part, loc, version, changed_us, false);
 }
 
 static const struct survey_resource none = {
@@ -340,7 +351,8 @@ bool
 harvest_db_remove(struct harvest_db *h, int64_t part, struct slice loc,
                   int64_t changed_us)
 {
-    if (!begin_rows(h) || (h->has_strays && !remove_row(h, 0, loc)))
+    if (!begin_rows(h) || (h->has_strays && !remove_row(h, 0, loc)) ||
+        !undefer(h, part, loc))
         return false;
     return changed_us == DATETIME_NONE
                ? remove_row(h, part, loc)
@@ -453,9 +465,16 @@ harvest_db_defer(struct harvest_db *h, int64_t part, struct slice loc,
                  const struct survey_resource *version, struct slice entry)
 {
     return begin_rows(h) && DO(h,
-                               "INSERT OR REPLACE INTO deferred VALUES (?, "
-                               "?, " SURVEY_RESOURCE_WRITTEN ", ?)",
+                               "INSERT OR REPLACE INTO deferred VALUES (NULL, "
+                               "?, ?, " SURVEY_RESOURCE_WRITTEN ", ?)",
                                loc, part, SURVEY_RESOURCE_OF(version), entry);
+}
+
+bool
+harvest_db_deferred(struct harvest_db *h, int64_t part, uint64_t *n)
+{
+    return FIND(h, "SELECT count(*) FROM deferred WHERE part = ?1",
+                DB_VALUES(part), DB_INTO(n));
 }
 
 bool
@@ -515,7 +534,7 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
     buf_clear(&h->entry);
     is_good = FIND(h,
                    "SELECT loc, entry, " SURVEY_RESOURCE_READ " FROM deferred"
-                   " WHERE part = ?1 ORDER BY loc LIMIT 1",
+                   " WHERE part = ?1 ORDER BY id LIMIT 1",
                    DB_VALUES(part),
                    DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us,
                            &h->hash, &next->version.length));
@@ -525,10 +544,7 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
     if (h->loc.failed || h->entry.failed || h->hash.failed)
         return !problem_memory(h->why);
     return is_good &&
-           (!next->loc.size ||
-            (begin_rows(h) &&
-             DO(h, "DELETE FROM deferred WHERE part = ?1 AND loc = ?2", part,
-                next->loc)));
+           (!next->loc.size || (begin_rows(h) && undefer(h, part, next->loc)));
 }
 
 /* Posts */
@@ -575,6 +591,9 @@ harvest_db_unfinished(struct harvest_db *h, struct harvest_post *post,
             rows.rc = fail_damaged(h);
         else if (!(post->body = slice_dup(body)))
             rows.rc = problem_memory(h->why);
+        post->changes = (struct slice){post->body, post->size};
+        if (post->body && post->body[0] == '-') /* "--BOUNDARY" */
+            slice_skip_past(&post->changes, "\r\n\r\n");
     }
     *is_there = post->body;
     return !db_rows_end(&rows);

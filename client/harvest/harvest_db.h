@@ -4,6 +4,7 @@
  *     part       a set of a source: its position, and since when it is complete
  *     resource   what each part has, in its version: (loc, part)
  *     post       the sealed post without an answer
+ *     deferred   entries that a list's end decides about, or a later look
  *     target     the set, and its position after our last post
  *
  *     rows change --> harvest_db_seal --> (post it) --> harvest_db_posted
@@ -158,10 +159,15 @@ bool harvest_db_list(struct harvest_db *db, int64_t part, struct slice loc,
                      bool is_listed);
 
 /* The list has it in another version, and whether that counts is decided at the
- * end. `entry` is copied. */
+ * end; or it is a copy whose bytes could not be had (copy.h), which is tried
+ * again. `entry` is copied. It comes behind all others, until the part has the
+ * loc, or no longer. */
 bool harvest_db_defer(struct harvest_db *db, int64_t part, struct slice loc,
                       const struct survey_resource *version,
                       struct slice entry);
+
+/* How many there are. */
+bool harvest_db_deferred(struct harvest_db *db, int64_t part, uint64_t *n);
 
 /* Ends the list: *n of *n_of resources of the part are not in it, and have not
  * changed after `as_of_us` (DATETIME_NONE: whenever). They are held back, until
@@ -195,6 +201,7 @@ struct harvest_post {
     size_t n;                           /* entries */
     char *body;                         /* the caller's, to be freed */
     size_t size;
+    struct slice changes; /* in it; behind them may be the bytes of copies */
 };
 
 /* Makes a post of n entries durable, gives it its key, and moves the part to

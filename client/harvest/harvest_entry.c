@@ -44,6 +44,25 @@ put_text_member(struct buf *to, const char *name, struct slice value)
     buf_add_slice(to, value);
 }
 
+/* True if the link is not to follow the entry into another set: to a document
+ * that it belongs to there; or of an original to its bytes elsewhere, to its
+ * versions, or to edit it. */
+static bool
+is_dropped(struct slice rel, const struct harvest_rules *rules)
+{
+    static const char of_original[] =
+        "duplicate memento original timegate timemap self edit edit-media "
+        "latest-version predecessor-version successor-version version-history "
+        "http://www.openarchives.org/rs/terms/patch";
+    char word[64];
+
+    if (slice_is(rel, "collection") || slice_is(rel, "canonical"))
+        return !rules->keeps_links;
+    return rules->copy.size && rel.size &&
+           slice_copy(word, sizeof(word), rel) &&
+           slice_has_word(slice_of(of_original), word);
+}
+
 static void
 put_links(struct buf *to, struct slice entry, bool is_deleted,
           const struct harvest_rules *rules)
@@ -58,15 +77,20 @@ put_links(struct buf *to, struct slice entry, bool is_deleted,
     while (json_slices_element(&links, &link)) {
         struct slice rel = json_slices_text(find_member(link, "rel"));
 
-        has_via |= slice_has_word(rel, "via");
-        if (!rules->keeps_links &&
-            (slice_is(rel, "collection") || slice_is(rel, "canonical")))
+        if (slice_has_word(rel, "via")) {
+            has_via = true;
+        } else if (is_dropped(rel, rules)) {
+            ++*rules->n_dropped;
             continue;
+        }
         buf_add_text(to, before);
         buf_add_slice(to, link);
         before = ",";
     }
-    if (!has_via) { /* the original, which the entry describes */
+    /* The original, which the entry describes (R-434); the deletion of a copy
+     * that a list lacks knows none. */
+    if (!has_via && !slice_equal(json_slices_text(find_member(entry, "loc")),
+                                 rules->copy)) {
         buf_add_format(to, "%s{\"rel\":\"via\"", before);
         put_text_member(to, "href", find_member(entry, "loc"));
         /* A lastmod may be a date alone: links need it complete. */
@@ -126,6 +150,9 @@ static const char *const own[] = {"seq",   "datetime",   "sourceDatetime",
 static const char *const represented[] = {"hash", "length", "type", "encoding",
                                           NULL};
 
+/* Members that a copy has of its own. */
+static const char *const copied[] = {"hash", "length", "loc", "encoding", NULL};
+
 enum harvest_verdict
 harvest_entry(struct buf *to, const char *before, struct slice entry,
               const struct harvest_rules *rules)
@@ -144,9 +171,14 @@ harvest_entry(struct buf *to, const char *before, struct slice entry,
     if (slice_has_word(path, rules->target))
         return HARVEST_RING;
     buf_add_text(to, before);
+    if (rules->copy.size) {
+        buf_add_format(to, "{\"loc\":\"%.*s\"", SLICE_ARG(rules->copy));
+        between = ",";
+    }
     while (json_slices_next(&rest, &name, &value)) {
         if (is_one_of(name, own) ||
             (is_deleted && is_one_of(name, represented)) ||
+            (rules->copy.size && is_one_of(name, copied)) ||
             (rules->change && slice_is(name, "change")))
             continue;
         buf_add_format(to, "%s\"%.*s\":", between, SLICE_ARG(name));
@@ -167,8 +199,10 @@ harvest_is_same(struct slice of, struct slice text)
     static const char *const names[] = {"loc", "change", "lastmod", "hash",
                                         "length"};
 
+    /* Members that a copy's post lacks are the broker's. */
     for (size_t i = 0; i < N_ELEMENTS(names); i++)
-        if (!slice_equal(find_member(of, names[i]),
+        if (find_member(of, names[i]).size &&
+            !slice_equal(find_member(of, names[i]),
                          find_member(text, names[i])))
             return false;
     return slice_equal(path_of(of), path_of(text));
@@ -179,7 +213,7 @@ harvest_is_same(struct slice of, struct slice text)
 bool
 post_search_init(struct post_search *s, const struct harvest_post *post)
 {
-    struct slice rest = {post->body, post->size};
+    struct slice rest = post->changes;
     size_t k = 0;
 
     *s = (struct post_search){.entries =

@@ -18,6 +18,9 @@
  * source's log, if it has one. The path shows loops: no entry returns to a log
  * that it has been in.
  *
+ * Of a copy it leaves out more: hash and length, which the broker adds again;
+ * links to mirrors, versions and patches of the original.
+ *
  * Text to text: all other members stay as they stand.
  */
 #pragma once
@@ -25,10 +28,13 @@
 #include "client/harvest/harvest_db.h"
 
 struct harvest_rules {
-    const char *source; /* epoch; "": the source has none */
-    const char *target; /* epoch; "": still unknown */
-    bool keeps_links;   /* also collection and canonical */
-    const char *change; /* instead of the entry's own; NULL: as it stands */
+    const char *source;  /* epoch; "": the source has none */
+    const char *target;  /* epoch; "": still unknown */
+    bool keeps_links;    /* also collection and canonical */
+    const char *change;  /* instead of the entry's own; NULL: as it stands */
+    struct slice copy;   /* loc of a copy (copy.h), which says nothing that is
+                            true of its original alone; empty: it is none */
+    uint64_t *n_dropped; /* counts its links that were left out */
 };
 
 enum harvest_verdict {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "client/harvest/harvest_entry.h"
+#include "client/lib/json_slices.h"
 #include "proto/resourcesync/json.h"
 
 /* Limits of a post; a message may have more. */
@@ -14,6 +15,9 @@ fail_memory(const struct harvest_feed *f)
     harvest_target_say(f->target, NO_MEMORY);
     return harvest_target_fail(f->target, HARVEST_FAILED);
 }
+
+static const struct survey_resource none = {
+    DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
 
 /* The outbox */
 
@@ -32,6 +36,10 @@ harvest_feed_flush(struct harvest_outbox *o)
     t = f->target;
     position = f->has_position ? f->position : NULL;
     BUF_ADD(&o->body, "]\n");
+    if (f->files) {
+        buf_add_slice(&o->body, buf_slice(&o->parts));
+        buf_add_format(&o->body, "\r\n--%s--\r\n", o->boundary);
+    }
     if (o->n > 0) {
         is_good = (!o->body.failed || fail_memory(f)) &&
                   harvest_db_seal(&t->db, &f->part, buf_slice(&o->body), o->n,
@@ -42,6 +50,7 @@ harvest_feed_flush(struct harvest_outbox *o)
         is_good = harvest_db_note_part(&t->db, &f->part);
     }
     buf_fini(&o->body);
+    buf_fini(&o->parts);
     o->n = 0;
     f->has_position = false;
     return is_good;
@@ -62,7 +71,7 @@ take_outbox(struct harvest_feed *f)
 static bool
 is_full(const struct harvest_outbox *o)
 {
-    return o->n >= ENTRIES_MAX || o->body.size >= BYTES_MAX;
+    return o->n >= ENTRIES_MAX || o->body.size + o->parts.size >= BYTES_MAX;
 }
 
 /* Posts what waits if that is enough. */
@@ -72,28 +81,96 @@ flush_full(struct harvest_feed *f)
     return !is_full(f->outbox) || harvest_feed_flush(f->outbox);
 }
 
-/* Adds an entry. `change`: its kind; `is_own`: the entry says it. *is_ring: it
- * was in the set's log, and nothing was added. */
+/* The loc of a source's entry in the set. Lent until the next call. */
+static struct slice
+loc_of(struct harvest_feed *f, const struct td_change *c)
+{
+    if (!f->target->options->republishes)
+        return slice_of(c->loc);
+    f->loc.max = SIZE_MAX / 2;
+    buf_clear(&f->loc);
+    copy_write_loc(&f->loc, f->target->home, slice_of(c->loc));
+    return buf_slice(&f->loc);
+}
+
+/* Adds the bytes of a copy to the post. */
+static bool
+add_bytes(struct harvest_feed *f, struct slice loc, struct slice text,
+          const struct survey_resource *version)
+{
+    struct harvest_target *t = f->target;
+    struct harvest_outbox *o = f->outbox;
+    struct slice original = {NULL, 0};
+    enum td_status rc = TD_MEMORY;
+    char *url;
+
+    json_slices_member(text, "loc", &original);
+    url = slice_dup(json_slices_text(original));
+    if (url)
+        rc = copy_fetch(f->files, url, version, loc, o->boundary, &o->parts);
+    free(url);
+    if (rc == TD_STOPPED || td_service(t->client) == TD_STOPPED)
+        return harvest_target_fail(t, HARVEST_STOPPED);
+    f->is_lacking = rc != TD_OK;
+    if (f->is_lacking)
+        harvest_target_say(t, "not republished: %.*s: %s", SLICE_ARG(original),
+                           td_problem(f->files));
+    return !o->parts.failed || fail_memory(f);
+}
+
+/* The part has the resource from now on, unless the entry was left: then its
+ * bytes are tried again. */
+static bool
+keep(struct harvest_feed *f, struct slice loc,
+     const struct survey_resource *version, struct slice text,
+     int64_t changed_us, bool is_left)
+{
+    struct harvest_db *db = &f->target->db;
+
+    if (f->is_lacking)
+        return harvest_db_defer(db, f->part.id, loc, version, text);
+    return is_left || harvest_db_keep(db, f->part.id, loc, version, changed_us);
+}
+
+/* Adds an entry. `change`: its kind; `is_own`: the entry says it. *is_left: it
+ * was in the set's log, or the bytes of a copy cannot be had, and nothing was
+ * added. */
 static bool
 add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
-          const char *change, bool is_own, bool *is_ring)
+          const struct survey_resource *version, const char *change,
+          bool is_own, bool *is_left)
 {
     struct harvest_target *t = f->target;
     const struct harvest_options *how = t->options;
-    const struct harvest_rules rules = {f->epoch, t->epoch, how->keeps_links,
-                                        is_own ? NULL : change};
+    struct buf *body = &f->outbox->body;
+    const struct harvest_rules rules = {f->epoch,
+                                        t->epoch,
+                                        how->keeps_links,
+                                        is_own ? NULL : change,
+                                        how->republishes ? loc : SLICE(""),
+                                        &f->counts.dropped_links};
     enum harvest_verdict verdict = HARVEST_ODD;
+    size_t mark = body->size;
 
+    if (f->files && !f->outbox->n)
+        buf_add_format(body, "--%s\r\nContent-Type: application/json\r\n\r\n",
+                       f->outbox->boundary);
     if (text.size)
-        verdict = harvest_entry(&f->outbox->body, f->outbox->n ? ",\n" : "[",
-                                text, &rules);
+        verdict = harvest_entry(body, f->outbox->n ? ",\n" : "[", text, &rules);
     if (verdict == HARVEST_ODD) {
         harvest_target_say(t, "%s: the entry of %.*s cannot be read", f->url,
                            SLICE_ARG(loc));
         return harvest_target_fail(t, HARVEST_FAILED);
     }
-    *is_ring = verdict == HARVEST_RING;
-    if (!*is_ring) {
+    *is_left = verdict == HARVEST_RING;
+    f->is_lacking = false;
+    if (!*is_left && f->files && strcmp(change, "deleted") != 0 &&
+        !add_bytes(f, loc, text, version))
+        return false;
+    *is_left |= f->is_lacking;
+    if (*is_left) {
+        body->size = mark;
+    } else {
         f->outbox->n++;
         if (!strcmp(change, "deleted"))
             f->counts.deleted++;
@@ -104,7 +181,7 @@ add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
         if (how->on_change)
             how->on_change(change, loc, how->user);
     }
-    return !f->outbox->body.failed || fail_memory(f);
+    return !body->failed || fail_memory(f);
 }
 
 /* Changes */
@@ -125,11 +202,10 @@ time_of(const struct harvest_feed *f, const struct td_change *c)
 
 static bool
 apply_deletion(struct harvest_feed *f, const struct td_change *c,
-               const struct harvest_known *known)
+               struct slice loc, const struct harvest_known *known)
 {
-    struct slice loc = slice_of(c->loc);
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
-    bool is_ring = false;
+    bool is_left = false;
 
     if (!is_known && !f->has_log) {
         /* The source may name its deletions otherwise. */
@@ -138,10 +214,10 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
                      "a deletion of %.*s, which the set does not have",
                      loc.size < 300 ? (int)loc.size : 300, loc.data);
     } else if (!known->is_elsewhere &&
-               !add_entry(f, loc, harvest_text_of(c), "deleted",
-                          c->change != NULL, &is_ring))
+               !add_entry(f, loc, harvest_text_of(c), &none, "deleted",
+                          c->change != NULL, &is_left))
         return false;
-    return is_ring ||
+    return is_left ||
            harvest_db_remove(&f->target->db, f->part.id, loc,
                              f->has_log || f->has_only_list ? DATETIME_NONE
                                                             : time_of(f, c));
@@ -154,16 +230,15 @@ apply_resource(struct harvest_feed *f, struct slice loc,
                const struct harvest_known *known)
 {
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
-    bool is_ring = false;
+    bool is_left = f->is_lacking = false;
 
     if (known->is_same)
         return true;
     if ((known->is_there || !known->is_same_there) &&
-        !add_entry(f, loc, text, is_known ? "updated" : "created", false,
-                   &is_ring))
+        !add_entry(f, loc, text, version, is_known ? "updated" : "created",
+                   false, &is_left))
         return false;
-    return is_ring || harvest_db_keep(&f->target->db, f->part.id, loc, version,
-                                      DATETIME_NONE);
+    return keep(f, loc, version, text, DATETIME_NONE, is_left);
 }
 
 static bool
@@ -171,25 +246,24 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = &f->target->db;
     struct survey_resource version = harvest_version_of(c);
-    struct slice loc = slice_of(c->loc);
+    struct slice loc = loc_of(f, c);
     bool is_deleted = c->change && !strcmp(c->change, "deleted");
     struct harvest_known known;
-    bool is_ring;
+    bool is_left;
 
     if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
         (f->is_replay && !harvest_db_list(db, f->part.id, loc, !is_deleted)))
         return false;
     if (is_deleted)
-        return f->is_replay || apply_deletion(f, c, &known);
+        return f->is_replay || apply_deletion(f, c, loc, &known);
     if (f->has_only_list || f->is_replay)
         return apply_resource(f, loc, &version, harvest_text_of(c), &known);
-    if (!add_entry(f, loc, harvest_text_of(c),
+    if (!add_entry(f, loc, harvest_text_of(c), &version,
                    c->change ? c->change : "updated", c->change != NULL,
-                   &is_ring))
+                   &is_left))
         return false;
-    return is_ring ||
-           harvest_db_keep(db, f->part.id, loc, &version,
-                           f->has_log ? DATETIME_NONE : time_of(f, c));
+    return keep(f, loc, &version, harvest_text_of(c),
+                f->has_log ? DATETIME_NONE : time_of(f, c), is_left);
 }
 
 /* The position after the entry before `i`, or the message's. */
@@ -255,7 +329,7 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = &f->target->db;
     struct survey_resource version = harvest_version_of(c);
-    struct slice loc = slice_of(c->loc);
+    struct slice loc = loc_of(f, c);
     struct harvest_known known;
 
     if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
@@ -275,13 +349,12 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
 static bool
 delete_resource(struct harvest_feed *f, int64_t part, struct slice loc)
 {
-    const struct survey_resource none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
     struct harvest_db *db = &f->target->db;
     struct harvest_known known;
     char text[65536];
     struct buf entry;
     struct change c;
-    bool is_ring;
+    bool is_left;
 
     change_init(&c);
     c.loc = loc;
@@ -289,7 +362,8 @@ delete_resource(struct harvest_feed *f, int64_t part, struct slice loc)
     json_change(&entry, &c);
     return harvest_db_look(db, part, loc, &none, &known) &&
            (!known.is_there || known.is_elsewhere ||
-            add_entry(f, loc, buf_slice(&entry), "deleted", false, &is_ring)) &&
+            add_entry(f, loc, buf_slice(&entry), &none, "deleted", false,
+                      &is_left)) &&
            harvest_db_remove(db, part, loc, DATETIME_NONE) && flush_full(f);
 }
 
@@ -323,26 +397,54 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
     return true;
 }
 
+/* Applies what was deferred, and has not changed behind `as_of_us`. */
+static bool
+apply_deferred(struct harvest_feed *f, int64_t as_of_us)
+{
+    struct harvest_db *db = &f->target->db;
+    struct harvest_deferred next;
+    struct harvest_known known;
+    uint64_t n;
+
+    if (!harvest_db_deferred(db, f->part.id, &n))
+        return false;
+    while (n-- > 0)
+        if (!harvest_db_next_deferred(db, f->part.id, &next) ||
+            !harvest_db_look(db, f->part.id, next.loc, &next.version, &known) ||
+            (known.changed_us <= as_of_us &&
+             !apply_resource(f, next.loc, &next.version, next.entry, &known)) ||
+            !flush_full(f))
+            return false;
+    return true;
+}
+
+bool
+harvest_feed_retry(struct harvest_feed *f, bool is_due)
+{
+    static const char lacks[] = "resources whose bytes could not be had: ";
+    uint64_t n;
+
+    if (!f->files)
+        return true;
+    if ((is_due && !(take_outbox(f) && apply_deferred(f, INT64_MAX))) ||
+        !harvest_db_deferred(&f->target->db, f->part.id, &n))
+        return false;
+    if (n > 0)
+        snprintf(f->part.doubt, sizeof(f->part.doubt), "%s%" PRIu64, lacks, n);
+    else if (!strncmp(f->part.doubt, lacks, sizeof(lacks) - 1))
+        f->part.doubt[0] = '\0';
+    return true;
+}
+
 /* Ends a list that was true at `as_of_us`. */
 static bool
 settle_list(struct harvest_feed *f, int64_t as_of_us)
 {
     struct harvest_db *db = &f->target->db;
-    struct harvest_deferred next;
-    struct harvest_known known;
     uint64_t n, n_of;
 
-    for (;;) {
-        if (!harvest_db_next_deferred(db, f->part.id, &next))
-            return false;
-        if (!next.loc.size)
-            break;
-        if (!harvest_db_look(db, f->part.id, next.loc, &next.version, &known) ||
-            (known.changed_us <= as_of_us &&
-             !apply_resource(f, next.loc, &next.version, next.entry, &known)) ||
-            !flush_full(f))
-            return false;
-    }
+    if (f->is_comparison && !apply_deferred(f, as_of_us))
+        return false;
     if (!harvest_db_end_list(db, f->part.id,
                              f->is_comparison ? as_of_us : DATETIME_NONE, &n,
                              &n_of) ||
@@ -411,9 +513,9 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
         f->n_listed += message->n_changes;
         for (size_t i = 0; i < message->n_changes; i++)
             if (message->changes[i].loc &&
-                !list_resource(f, &message->changes[i]))
+                (!list_resource(f, &message->changes[i]) || !flush_full(f)))
                 return false;
-        return flush_full(f);
+        return true;
     case TD_BASELINE_END:
         return end_list(f, message);
     }

@@ -16,11 +16,14 @@
  */
 #pragma once
 
+#include "client/harvest/copy.h"
 #include "client/harvest/harvest_target.h"
 
 /* Changes that wait for their post, of one feed at a time. */
 struct harvest_outbox {
     struct buf body;
+    struct buf parts;                  /* the bytes of copies */
+    char boundary[COPY_BOUNDARY_SIZE]; /* before each of them */
     size_t n;
     struct harvest_feed *feed; /* of the changes */
 };
@@ -46,7 +49,10 @@ struct harvest_feed {
     struct harvest_counts counts;
     /* The records of the pass that began at survey_us. */
     uint64_t n_held, n_tombs, n_unread;
-    bool is_unproven; /* it does not show all deletions */
+    bool is_unproven;        /* it does not show all deletions */
+    struct td_client *files; /* for the bytes of copies; NULL: there are none */
+    struct buf loc;          /* of a copy */
+    bool is_lacking;         /* the bytes of the last copy could not be had */
 };
 
 /* Applies a message. False: the harvest has to end (target->end). */
@@ -77,6 +83,10 @@ bool harvest_feed_end_pass(struct harvest_feed *feed, const char *position,
 
 /* Seals and posts what waits in the outbox, of whatever feed. */
 bool harvest_feed_flush(struct harvest_outbox *outbox);
+
+/* Sets the doubt of the part if the bytes of copies could not be had, or ends
+ * that; tries them again before, if `is_due`. */
+bool harvest_feed_retry(struct harvest_feed *feed, bool is_due);
 
 /* Deletes what was held back before, if the options accept it now; and counts
  * what stays. */

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "client/harvest/copy.h"
 #include "client/harvest/harvest_entry.h"
 #include "client/lib/client.h"
 #include "client/lib/json_slices.h"
@@ -134,7 +135,7 @@ static void
 say_refused(struct harvest_target *t, const struct harvest_post *post)
 {
     unsigned status = td_answered(t->client, NULL);
-    struct slice rest = {post->body, post->size}, entry, loc;
+    struct slice rest = post->changes, entry, loc;
     size_t i = 0, n = 0;
 
     if (status != 400 && status != 413 && status != 422)
@@ -161,12 +162,17 @@ deliver_post(struct harvest_target *t, const struct harvest_post *post)
 {
     const struct td_publish_options how = {.key = post->key};
     unsigned pause_ms = PAUSE_FIRST;
+    char type[100] = "application/json";
     bool is_passing;
 
+    if (post->body[0] == '-') /* "--BOUNDARY": with the bytes of copies */
+        snprintf(type, sizeof(type),
+                 "multipart/related; boundary=%.*s; type=\"application/json\"",
+                 COPY_BOUNDARY_SIZE - 1, post->body + 2);
     for (;;) {
         struct td_receipt receipt;
-        enum td_status rc = td_publish(t->client, t->url, "application/json",
-                                       post->body, post->size, &how, &receipt);
+        enum td_status rc = td_publish(t->client, t->url, type, post->body,
+                                       post->size, &how, &receipt);
 
         if (rc == TD_OK)
             return note_posted(t, &receipt);
@@ -271,10 +277,12 @@ harvest_target_post(struct harvest_target *t)
 static void
 on_member(const char *path, const char *value, void *user)
 {
-    char *position = user;
+    char *const *to = user; /* position, home */
 
     if (!strcmp(path, "position"))
-        snprintf(position, TD_POSITION_SIZE, "%s", value);
+        snprintf(to[0], TD_POSITION_SIZE, "%s", value);
+    else if (!strcmp(path, "links.0.href")) /* its URL as the broker has it */
+        snprintf(to[1], HARVEST_HOME_SIZE, "%s/r/", value);
 }
 
 /* Asks for the set's position; "": there is no set. */
@@ -284,10 +292,12 @@ ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
     unsigned pause_ms = PAUSE_FIRST;
 
     for (;;) {
+        char *asked[] = {position, t->home};
         enum td_status rc;
 
         position[0] = '\0';
-        rc = td_set_get(t->client, t->url, on_member, position, NULL);
+        snprintf(t->home, sizeof(t->home), "%s/r/", t->url);
+        rc = td_set_get(t->client, t->url, on_member, asked, NULL);
         if (rc == TD_OK || rc == TD_GONE ||
             (rc == TD_REFUSED && td_answered(t->client, NULL) == 404)) {
             harvest_epoch_of(t->epoch, position);
@@ -338,6 +348,8 @@ on_own_message(const struct td_message *message, void *user)
         bool is_gone = c->change && !strcmp(c->change, "deleted");
         bool is_good = true;
 
+        if (r->target->options->republishes)
+            version.hash.size = 0; /* another one than the original's */
         if (loc.size > 0 && !r->is_adoption)
             is_good = harvest_db_disturb(db, loc, is_gone ? NULL : &version);
         else if (loc.size > 0 && is_gone)

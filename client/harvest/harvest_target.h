@@ -12,6 +12,9 @@
 
 #include "client/harvest/harvest.h"
 
+/* The URL of a set, "/r/", and a NUL. */
+#define HARVEST_HOME_SIZE 1100
+
 struct harvest_target {
     const struct harvest_options *options;
     struct td_client *client; /* of the options, as is `url` */
@@ -23,7 +26,8 @@ struct harvest_target {
     bool has_no_route;            /* the broker has no route for reports */
     char *reported; /* the last report, without times; NULL: none */
     int64_t reported_ms;
-    char trouble[256]; /* the last report that failed; "": none */
+    char trouble[256];            /* the last report that failed; "": none */
+    char home[HARVEST_HOME_SIZE]; /* of copies (copy.h) */
 };
 
 /* Says a line. */

@@ -296,6 +296,7 @@ def test_a_state_of_relay_goes_on(target, broker, harvest, tmp_path):
                 target.position, 1 FROM part, target;
             DROP TABLE part; DROP TABLE target; DROP TABLE resource;
             DROP TABLE record;
+            DROP TABLE deferred;
             PRAGMA user_version = 2;
             """
         )

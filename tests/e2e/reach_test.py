@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from tidings_test.http import JSON
+
 # Addresses of the test's own network: one of the Internet, one of a private network.
 PUBLIC = "192.31.196.1"
 PRIVATE = "10.77.1.1"
@@ -72,6 +74,28 @@ def test_no_resource_is_fetched_from_this_machine(
     assert not len(near.connections)
     sync(run, source, tmp_path / "mirror", "--allow-private")
     assert files(tmp_path / "mirror") == {"admin.txt": "secret"}
+
+
+# Nor are the bytes of a copy.
+@pytest.mark.parametrize("way", ["named", "redirected"])
+def test_no_original_is_fetched_from_this_machine(
+    near, start_site, run, tmp_path, broker, way
+):
+    source = start_site(PUBLIC)
+    url = near.link("/admin.txt")
+    if way == "redirected":
+        source.status("/admin.txt", 302, f"Location: {url}")
+        url = source.link("/admin.txt")
+    source.put("/list.xml", resource_list(url))
+    target = broker.set().create(content="inline")
+    command = ("tidings", "harvest", source.link("/list.xml"), target.url, "--once")
+    state = ("--state", tmp_path / "state")
+    done = run(*command, *state, "--republish", status=1)
+    assert NEAR in done.errors()
+    assert not len(near.connections)
+    assert target.get("changes?after=0", accept=JSON).json()["changes"] == []
+    run(*command, *state, "--republish", "--allow-private")
+    assert len(near.connections)
 
 
 # Documents are no other than resources: parts of an index, and where a list redirects.

@@ -819,7 +819,10 @@ ANY = "*/*"
 
 def test_documents_have_their_media_types(world, broker):
     news = world.inline
-    assert news.send(*multipart([CHANGE], [(A, "text/csv", b"hello")])).status == 200
+    locs = (A, f"{news.url}/r/{A}")
+    changes = [{**CHANGE, "loc": loc} for loc in locs]
+    parts = [(loc, "text/csv", b"hello") for loc in locs]
+    assert news.send(*multipart(changes, parts)).status == 200
     news.build("resourcelist")
     news.build("resourcedump")
     news.rotate()

@@ -305,6 +305,7 @@ def test_keeps_the_report_of_a_harvester(start_broker, backups):
         "left_out": 5,
         "left_out_example": 'line 7: "http:///x" has no host',
         "mended": 6,
+        "dropped_links": 7,
         "every_s": 3600,
     }
     assert demo.put_harvest().status == 204  # makes the set

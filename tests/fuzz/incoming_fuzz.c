@@ -6,8 +6,11 @@
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"
 
+static uint64_t n_dropped;
+
 static const struct harvest_rules rules = {.source = "0123456789abcdef",
-                                           .target = "fedcba9876543210"};
+                                           .target = "fedcba9876543210",
+                                           .n_dropped = &n_dropped};
 
 static enum status
 check_same(const struct change *change, void *user, struct problem *why)
@@ -59,7 +62,8 @@ static void
 check_harvested(const struct td_change *told)
 {
     struct harvest_rules back = {.source = rules.target,
-                                 .target = rules.source};
+                                 .target = rules.source,
+                                 .n_dropped = &n_dropped};
     struct slice text = {told->text, told->text_size};
     struct slice post, again, rest, entry, none;
     enum harvest_verdict verdict = harvest(&post, text, &rules);

@@ -345,10 +345,10 @@ TEST(a_damaged_state_is_told)
     damage("UPDATE target SET position = '" LONGER "'");
     assert_false(opens(path, SET, &why));
     assert_why(why.text, "the file is damaged");
-    damage("PRAGMA user_version = 6");
+    damage("PRAGMA user_version = 7");
     assert_false(opens(path, SET, &why));
-    assert_why(why.text, "the database is of version 6, and this program knows "
-                         "versions up to 5");
+    assert_why(why.text, "the database is of version 7, and this program knows "
+                         "versions up to 6");
 }
 
 /* The disk is full: nothing counts as noted that is not in the file. */

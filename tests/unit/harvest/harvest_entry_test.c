@@ -23,11 +23,14 @@ static char *written;
 
 static const char *source = A;
 static const char *change;
+static struct slice copy;
+static uint64_t n_dropped;
 
 static enum harvest_verdict
 relay(const char *text, bool keeps_links)
 {
-    const struct harvest_rules rules = {source, B, keeps_links, change};
+    const struct harvest_rules rules = {source, B,    keeps_links,
+                                        change, copy, &n_dropped};
     char *exact = malloc(strlen(text) + 1);
     enum harvest_verdict verdict;
     struct buf to;
@@ -167,6 +170,84 @@ TEST(leaves_links_that_are_not_true_any_more)
     assert_non_null(strstr(written, "\"rel\":\"collection\""));
     assert_non_null(strstr(written, "\"rel\":\"canonical\""));
     assert_non_null(strstr(written, "\"rel\":\"via\""));
+}
+
+/* R-434: a copy has an address, a hash and a length of its own, and says
+ * nothing that is true of its original alone: C examples 31 to 33, of which the
+ * last two have the same via. */
+TEST(a_copy_is_no_original)
+{
+    static const char *const aggregators[] = {"http://h.example/r/1",
+                                              "http://i.example/r/1"};
+    static const char of_original[] = "\"lastmod\":\"2013-01-02T14:00:00Z\",";
+    static const char via[] =
+        "\"links\":[{\"rel\":\"via\",\"href\":\"http://a.example/1\","
+        "\"modified\":\"2013-01-02T14:00:00Z\",\"hash\":{\"md5\":\"00\"},"
+        "\"length\":3,\"type\":\"text/csv\"}]";
+    char text[1000], expected[1000];
+
+    source = "";
+    snprintf(text, sizeof(text),
+             "{\"loc\":\"http://a.example/1\",%s\"hash\":{\"md5\":\"00\"},"
+             "\"length\":3,\"type\":\"text/csv\",\"encoding\":\"gzip\"}",
+             of_original);
+    for (size_t i = 0; i < N_ELEMENTS(aggregators); i++) {
+        copy = slice_of(aggregators[i]);
+        snprintf(expected, sizeof(expected),
+                 "{\"loc\":\"%s\",%s\"type\":\"text/csv\",%s}", aggregators[i],
+                 of_original, via);
+        assert_becomes(text, expected);
+        snprintf(text, sizeof(text), "%s", expected);
+    }
+    /* A deletion that only a list tells does not know its original. */
+    change = "deleted";
+    assert_becomes("{\"loc\":\"http://i.example/r/1\"}",
+                   "{\"loc\":\"http://i.example/r/1\","
+                   "\"change\":\"deleted\"}");
+    change = NULL;
+    copy = (struct slice){NULL, 0};
+    source = A;
+}
+
+TEST(a_copy_drops_links_to_other_bytes)
+{
+    static const struct {
+        const char *rel;
+        unsigned dropped; /* of an entry, of a copy */
+    } rows[] = {
+        {"collection", 11},
+        {"canonical", 11},
+        {"duplicate", 1},
+        {"memento", 1},
+        {"timegate", 1},
+        {"edit-media", 1},
+        {"successor-version", 1},
+        {"http://www.openarchives.org/rs/terms/patch", 1},
+        {"describes", 0},
+        {"describedby", 0},
+        {"alternate", 0},
+        {"http://x.example/memento", 0},
+        {"", 0},
+    };
+
+    char text[300];
+
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        snprintf(text, sizeof(text),
+                 "{\"loc\":\"u:1\",\"links\":[{\"rel\":\"%s\","
+                 "\"href\":\"u:2\"}]}",
+                 rows[i].rel);
+        for (unsigned is_copy = 0; is_copy < 2; is_copy++) {
+            unsigned expected = rows[i].dropped / (is_copy ? 1 : 10) % 10;
+
+            copy = slice_of(is_copy ? "http://h.example/r/1" : "");
+            n_dropped = 0;
+            assert_int_equal(relay(text, false), HARVEST_WRITTEN);
+            assert_int_equal(n_dropped, expected);
+            assert_int_equal(!strstr(written, "u:2"), expected);
+        }
+    }
+    copy = (struct slice){NULL, 0};
 }
 
 /* all else stays as it stands. */

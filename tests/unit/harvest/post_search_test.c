@@ -23,6 +23,7 @@ find(const char *post_letters, const char *target_letters)
         fprintf(to, "%s{\"loc\":\"u:%c\"}", i ? ",\n" : "[", post_letters[i]);
     fputs("]\n", to);
     fclose(to);
+    post.changes = (struct slice){post.body, post.size};
     assert_true(post_search_init(&search, &post));
     for (size_t i = 0; target_letters[i] && !found; i++) {
         char text[32];
@@ -68,9 +69,9 @@ TEST(a_post_is_found_behind_what_begins_as_it_does)
 TEST(a_post_without_entries_cannot_be_looked_for)
 {
     char body[] = "[]\n";
-    const struct harvest_post none = {.body = body, .size = 3, .n = 0};
+    const struct harvest_post none = {.changes = {body, 3}, .n = 0};
     struct post_search search;
-    const struct harvest_post fewer = {.body = body, .size = 3, .n = 2};
+    const struct harvest_post fewer = {.changes = {body, 3}, .n = 2};
 
     assert_false(post_search_init(&search, &none));
     post_search_fini(&search);

@@ -17,7 +17,8 @@ TEST(keeps_what_a_harvester_reports)
         "{" NEEDED ",\"complete_as_of\":\"2026-04-01T18:00:00.500000Z\","
         "\"not_complete\":\"page 2: 500\",\"added\":1,\"changed\":2,"
         "\"deleted\":3,\"held_back\":40,\"left_out\":5,"
-        "\"left_out_example\":\"line 7: \\\"x\\\"\",\"mended\":6,"
+        "\"left_out_example\":\"line 7: "
+        "\\\"x\\\"\",\"mended\":6,\"dropped_links\":7,"
         "\"every_s\":3600}";
     struct harvest *harvest = NULL, *again = NULL;
     struct problem why = {""};
@@ -49,7 +50,7 @@ TEST(completes_what_a_harvester_leaves_out)
         "{" NEEDED ",\"every_s\":null,\"complete_as_of\":null,"
         "\"not_complete\":null,\"added\":0,\"changed\":0,\"deleted\":0,"
         "\"held_back\":0,\"left_out\":0,\"left_out_example\":null,"
-        "\"mended\":0}"));
+        "\"mended\":0,\"dropped_links\":0}"));
     assert_true(harvest->complete_as_of_us == DATETIME_NONE);
     assert_ptr_equal(harvest_ref(harvest), harvest);
     harvest_unref(harvest);
