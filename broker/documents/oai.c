@@ -201,12 +201,14 @@ add_facts(struct oai *o, struct problem *why)
 
     registry_settings(o->set, &settings);
     return DB_DO(&o->db, NULL, why,
-                 "INSERT INTO facts(url, name, title, epoch, seq, us,"
-                 " created_us, is_persistent) VALUES(?,?,?,?,?,max(?,?),?,?)",
+                 "INSERT INTO facts(url, name, title, epoch, seq, began,"
+                 " earliest, us, created_us, is_persistent)"
+                 " VALUES(?,?,?,?,?,?,?,max(?,?),?,?)",
                  o->set->registry->options.public_url, o->set->name,
-                 settings.title, o->head.epoch, o->seq, o->as_of_us,
-                 o->head.last_us, o->head.created_us,
-                 o->began == 0 && settings.retention.lists == 0 &&
+                 settings.title, o->head.epoch, o->seq, o->began,
+                 o->head.earliest, o->as_of_us, o->head.last_us,
+                 o->head.created_us,
+                 o->head.earliest == 0 && settings.retention.lists == 0 &&
                      settings.retention.age_us == 0);
 }
 

@@ -82,27 +82,37 @@ INSERT INTO error(code, text)
     WHERE prefix <> 'oai_dc';
 
 -- The list: records from the time `low` to `high`, or sets from `spec` on; `n`
--- went before, and it has every change up to `as_of_us`. A token is these:
--- EPOCH/VERB/LOW/HIGH/N/AS_OF/SPEC.
+-- went before. It has every change up to `as_of_us`, and the changes up to entry
+-- `began` from the state of the set. A token is these:
+-- EPOCH/VERB/LOW/HIGH/N/AS_OF/BEGAN/SPEC.
 
 CREATE TEMP TABLE list(low INTEGER, high INTEGER, n INTEGER, as_of_us INTEGER,
-                       spec TEXT);
+                       began INTEGER, spec TEXT);
 INSERT INTO list
     SELECT coalesce((SELECT s FROM moment WHERE name = 'from'), 0) * 1000000,
            coalesce((SELECT (s + iif(is_day, 86400, 1)) * 1000000 - 1
                      FROM moment WHERE name = 'until'), 9223372036854775807),
-           0, facts.us, coalesce(spec, '')
+           0, us, began, coalesce(spec, '')
     FROM ask, facts WHERE token IS NULL;
 INSERT INTO list
-    SELECT fields ->> 2, fields ->> 3, fields ->> 4, fields ->> 5, fields ->> 6
+    SELECT fields ->> 2, fields ->> 3, fields ->> 4, fields ->> 5, fields ->> 6,
+           fields ->> 7
     FROM (SELECT '["' || replace(token, '/', '","') || '"]' AS fields FROM ask)
     WHERE json_valid(fields);
 INSERT INTO error(code, text)
     SELECT 'badResumptionToken', 'no token of this list: ' || token
     FROM ask, facts LEFT JOIN list
-    WHERE token <> format('%s/%s/%d/%d/%d/%d/%s', epoch, verb, low, high, n,
-                              as_of_us, list.spec);
-INSERT INTO error(code) SELECT 'later' FROM list, facts WHERE as_of_us > us;
+    WHERE token <> format('%s/%s/%d/%d/%d/%d/%d/%s', epoch, verb, low, high, n,
+                          as_of_us, list.began, list.spec);
+
+-- Another broker of the cluster may have begun the list, and know later changes.
+-- Or its records from the state have later times than those here, and the list
+-- would pass over these: then the records are made anew, as late as that.
+INSERT INTO error(code)
+    SELECT 'later' FROM list, facts
+    WHERE list.as_of_us > us OR list.began > facts.began;
+DELETE FROM state
+WHERE began < (SELECT list.began FROM list, facts WHERE list.began <= earliest);
 
 -- Records
 
@@ -162,7 +172,8 @@ CREATE TEMP VIEW record AS
         || '</record>' || char(10) AS xml
     FROM records JOIN header USING(us) JOIN dublin_core USING(us);
 
--- A page: at most 100 records or sets, and one more, where the next one begins.
+-- A page: at most 100 records of 256 KiB, or 100 sets, and one more, where the next
+-- page begins.
 
 CREATE TEMP TABLE page(id, xml TEXT, n INTEGER, bytes INTEGER);
 
@@ -217,7 +228,7 @@ INSERT INTO page
 
 CREATE TEMP TABLE next AS
     SELECT min(id) AS id, min(n) - 1 AS n FROM page
-    WHERE n > 1 AND (n > 100 OR bytes > 1000000);
+    WHERE n > 1 AND (n > 100 OR bytes > 262144);
 DELETE FROM page WHERE id >= (SELECT id FROM next);
 
 -- Errors that the records show
@@ -295,9 +306,9 @@ SELECT xml FROM page WHERE NOT EXISTS(SELECT 1 FROM error) ORDER BY n;
 SELECT '<resumptionToken cursor="' || list.n || '"'
     || iif(next.id IS NULL, ' completeListSize="'
                || (list.n + (SELECT count(*) FROM page)) || '"/>',
-           '>' || format('%s/%s/%d/%d/%d/%d/%s', epoch, verb,
+           '>' || format('%s/%s/%d/%d/%d/%d/%d/%s', epoch, verb,
                          iif(verb = 'ListSets', low, next.id), high,
-                         list.n + next.n, as_of_us,
+                         list.n + next.n, as_of_us, list.began,
                          iif(verb = 'ListSets', next.id, list.spec))
            || '</resumptionToken>') || char(10)
 FROM list, next, ask, facts

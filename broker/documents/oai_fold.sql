@@ -23,8 +23,8 @@ CREATE TABLE IF NOT EXISTS state(
 -- The request: its arguments, escaped as in XML, and what the broker knows.
 CREATE TEMP TABLE given(name TEXT NOT NULL, value TEXT NOT NULL);
 CREATE TEMP TABLE facts(
-    url TEXT, name TEXT, title TEXT, epoch TEXT, seq INTEGER, us INTEGER,
-    created_us INTEGER, is_persistent INTEGER);
+    url TEXT, name TEXT, title TEXT, epoch TEXT, seq INTEGER, began INTEGER,
+    earliest INTEGER, us INTEGER, created_us INTEGER, is_persistent INTEGER);
 
 -- A resource has one record: that of its last change.
 CREATE TEMP TRIGGER one_record BEFORE INSERT ON main.records BEGIN

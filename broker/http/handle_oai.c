@@ -6,7 +6,7 @@
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
 
-/* A page of 1 MB, and a record. */
+/* A page of 256 KiB, and a record with as many tags as fit into its entry. */
 #define ANSWER_MAX ((size_t)4 << 20)
 
 struct oai_request {

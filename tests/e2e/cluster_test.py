@@ -170,6 +170,30 @@ def test_each_broker_takes_posts_and_follows_the_others(cluster):
 
 
 # A broker that has not read the streams of the hub yet has an empty hub.db.
+# A list of OAI-PMH goes on at any broker: the places are times of the log.
+def test_a_list_of_oai_pmh_goes_on_at_another_broker(cluster):
+    cluster.init(cluster.path / "one" / "data")
+    one, two = cluster.start("one"), cluster.start("two")
+    Set(one, "news").post(250)
+    wait_last(two, "news", 250)
+    query, found = "metadataPrefix=oai_dc", []
+    for broker in itertools.cycle((one, two)):
+        path = f"/sets/news/oai?verb=ListIdentifiers&{query}"
+        answer = wait_for("the list", lambda: not_yet(broker.get(path)))
+        found += re.findall("<identifier>(.*)</identifier>", answer.text)
+        token = re.search("<resumptionToken.*>(.+)</resumptionToken>", answer.text)
+        if not token:
+            break
+        query = f"resumptionToken={token[1]}"
+    assert found == [f"http://example.com/r/{n}" for n in range(1, 251)]
+
+
+def not_yet(answer):
+    """False: the broker has not yet what another one had."""
+    assert answer.status in (200, 503), answer
+    return answer.status == 200 and answer
+
+
 def test_a_backup_right_after_a_start_is_whole(cluster, run, tmp_path):
     cluster.init(cluster.path / "a" / "data")
     cluster.start("a")

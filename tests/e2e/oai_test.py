@@ -12,7 +12,7 @@ import urllib.parse
 import pytest
 from lxml import etree
 
-from tidings_test.http import FORM, check_refused
+from tidings_test.http import FORM, JSON, check_refused
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
@@ -392,6 +392,31 @@ def test_a_list_waits_for_what_another_broker_had(news):
     check_refused(news.get(f"oai?{query}"), 503, "another broker")
 
 
+# It would also pass over what it has from the state, if it took that earlier.
+def test_a_list_goes_on_where_the_state_was_taken_later(start_broker):
+    news = start_broker("--retain-lists", "1", "--remove-grace", "0").set()
+    news.post(PAGE + 1)
+    # No entry is lost before a request has seen it, so the records stay.
+    ask(news, "Identify")
+    earliest = wait_retired(news, lambda: ask(news, "Identify"))
+    token = ask(news, "ListIdentifiers", **DC).token.split("/")
+    assert int(token[6]) < earliest
+    token[2], token[6] = "0", str(earliest)
+    arguments = {"verb": "ListIdentifiers", "resumptionToken": "/".join(token)}
+    check_refused(news.get(f"oai?{urllib.parse.urlencode(arguments)}"), 503)
+    assert len(ask(news, **arguments).identifiers) == PAGE
+    assert int(ask(news, "ListIdentifiers", **DC).token.split("/")[6]) >= earliest
+
+
+def test_a_page_has_so_many_bytes(news):
+    texts = [str(i) + "x" * 4000 for i in range(PAGE)]
+    post(news, *(change(f"http://example.com/{i}", summary=t) for i, t in enumerate(texts)))
+    replies = list(pages(news))
+    sizes = [len(etree.tostring(reply.root)) for reply in replies]
+    assert len(sizes) == 2 and max(sizes) < 300000
+    assert len({loc for reply in replies for loc in reply.identifiers}) == PAGE
+
+
 def test_a_whole_list_has_no_token(library):
     assert not ask(library, "ListRecords", **DC).find("//o:resumptionToken")
 
@@ -412,12 +437,13 @@ def test_pages_of_sets_and_of_one_set(news):
     assert listed(news, set="t7") == ["http://example.com/7"]
 
 
-def wait_retired(news):
+def wait_retired(news, after_post=lambda: None):
     """Post until the log has lost all that it has now; where it begins then."""
     last = news.last()
     earliest = lambda: int(news.state()["earliest"].partition("-")[2])
     for text in ("x", "y"):
         news.post_change(A, "updated", summary=text)
+        after_post()
         news.rotate()
     wait_for("retention", lambda: earliest() > last)
     return earliest()
@@ -575,6 +601,40 @@ def test_debians_harvester_gets_everything(news):
     assert harvest(news, "from", stamp)["identifier"][-2:] == locs[:2]
     # Nothing new is an error of the protocol, twice: of the two lists.
     assert harvest(news, "from", "9999-12-31")["error"] == ["noRecordsMatch"] * 2
+
+
+# Ours, `tidings harvest`: every record counts, and the next look gets what is new.
+def test_our_harvester_gets_everything(news, broker, run, tmp_path):
+    target = broker.set()
+    locs = [f"http://example.com/{i}" for i in range(2 * PAGE + 7)]
+    post(news, *(change(loc, title="A title", tags=["x"]) for loc in locs))
+    post(news, change(locs[0], "deleted"), change(locs[1], "updated"))
+
+    def look():
+        url = f"{news.url}/oai?verb=ListRecords"
+        command = ("tidings", "harvest", url, target.url, "--once")
+        return run(*command, "--state", tmp_path / "state").output()
+
+    held = len(locs) - 1
+    counted = f"{held} held + 1 deleted + 0 could not be read = {held + 1}"
+    line = look()
+    assert ": OAI-PMH, complete as of " in line
+    assert line.endswith(f"{counted}; the provider counts {held + 1}")
+    assert {e["loc"] for e in entries_of(target)} == set(locs[1:])
+    assert target.last() == held
+
+    post(news, change(A), change(locs[2], "deleted"), change(locs[3], "updated"))
+    line = look()
+    assert "1 added, 1 changed, 1 deleted" in line
+    assert [(e["change"], e["loc"]) for e in entries_of(target)[held:]] == [
+        ("created", A),
+        ("deleted", locs[2]),
+        ("updated", locs[3]),
+    ]
+
+
+def entries_of(target):
+    return target.get("changes?after=0", accept=JSON).json()["changes"]
 
 
 # A request does a bounded part of the work that a large set is at first, and says when
