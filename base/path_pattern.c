@@ -29,11 +29,9 @@ path_pattern_match(const char *pattern, struct slice path,
         size_t size = 1;
 
         if (*pattern == '{') {
-            bool is_rest = !strcmp(pattern, "{uri}");
-
+            size = strcmp(pattern, "{uri}") ? 0 : path.size;
             pattern += strcspn(pattern, "}") + 1;
             /* Up to the character behind the hole, or the NUL. */
-            size = is_rest ? path.size : 0;
             while (size < path.size && path.data[size] != '/' &&
                    path.data[size] != *pattern)
                 size++;

@@ -19,8 +19,6 @@
  *
  * For workers: all of it may block.
  */
-#include <unistd.h>
-
 #include "base/array.h"
 #include "broker/documents/documents.h"
 #include "broker/net/response.h"
@@ -42,9 +40,6 @@
  * addresses. */
 #define TIMEMAP_MAX ((size_t)16 << 20)
 
-/* The type of bytes for which nobody has stated one. */
-#define OCTETS "application/octet-stream"
-
 /* An entry whose bytes are kept. */
 struct version {
     uint64_t seq;
@@ -61,7 +56,6 @@ struct reading {
     uint64_t after;        /* of entries behind that one */
     struct version *all;   /* in their order */
     size_t n, capacity;
-    bool is_cut;     /* there were older ones */
     struct buf uri;  /* of the first one, terminated; or empty: an earlier
                         version of this program has folded the entry */
     struct buf type; /* likewise */
@@ -70,21 +64,17 @@ struct reading {
 /* Reading */
 
 static void
-unescape(struct buf *to, struct slice text)
-{
-    to->max = FRAGMENT_MAX;
-    xml_unescape(to, text);
-    buf_add(to, "", text.size > 0);
-}
-
-static void
 add_version(struct reading *r, const struct version *version, struct slice loc,
             struct slice type)
 {
     if (r->n == 0) {
-        unescape(&r->type, type.size > 0 ? type : SLICE(OCTETS));
-        if (r->uri.size == 0)
-            unescape(&r->uri, loc);
+        xml_unescape(&r->type,
+                     type.size > 0 ? type : SLICE("application/octet-stream"));
+        buf_add(&r->type, "", 1);
+    }
+    if (r->uri.size == 0 && loc.size > 0) {
+        xml_unescape(&r->uri, loc);
+        buf_add(&r->uri, "", 1);
     }
     if (ONE_MORE(r->all, &r->capacity, r->n))
         r->all[r->n++] = *version;
@@ -97,33 +87,32 @@ static enum status
 read_rows(struct reading *r, struct db *db, uint64_t *last, bool *is_gone,
           struct problem *why)
 {
+    const char *epoch = r->wish->head.epoch;
     struct slice loc, type;
     struct version v;
     struct db_rows rows;
-    bool is_there;
     enum status rc =
-        db_find(db, NULL, why, &is_there,
+        db_find(db, NULL, why, NULL,
                 "SELECT seq, EXISTS(SELECT 1 FROM gone WHERE digest=?)"
                 " FROM state WHERE epoch=?",
-                DB_VALUES(&r->digest, (const char *)r->wish->head.epoch),
-                DB_INTO(last, is_gone));
+                DB_VALUES(&r->digest, epoch), DB_INTO(last, is_gone));
 
-    if (rc || !is_there)
+    if (rc)
         return rc;
     rows = DB_SELECT(
         db, NULL, why,
         r->loc.size > 0
             ? "SELECT * FROM (SELECT seq, us, digest, loc, type FROM entries"
               " WHERE loc=?1 AND digest IS NOT NULL AND seq>?3"
-              " AND (until IS NULL OR NOT ?5)"
-              " ORDER BY seq DESC LIMIT ?4) ORDER BY seq"
+              " AND (until IS NULL OR NOT ?6) AND ?4=(SELECT epoch FROM state)"
+              " ORDER BY seq DESC LIMIT ?5) ORDER BY seq"
             : "SELECT seq, us, digest, loc, type FROM entries"
-              " WHERE digest=?2 AND seq>?3 ORDER BY seq LIMIT 1+0*?4*?5",
-        buf_slice(&r->loc), &r->digest, r->after, ROWS_MAX,
+              " WHERE digest=?2 AND seq>?3 AND ?4=(SELECT epoch FROM state)"
+              " ORDER BY seq LIMIT 1+0*?5*?6",
+        buf_slice(&r->loc), &r->digest, r->after, epoch, ROWS_MAX,
         r->wish->memento == MEMENTO_PRESENT);
     while (DB_NEXT(&rows, &v.seq, &v.us, &v.digest, &loc, &type))
         add_version(r, &v, loc, type);
-    r->is_cut = r->n == ROWS_MAX;
     return db_rows_end(&rows);
 }
 
@@ -176,24 +165,25 @@ static enum status
 read_versions(struct reading *r, struct problem *why)
 {
     struct set *set = r->wish->set;
+    bool is_new = load_relaxed(&set->content_counts.last) == 0, is_gone = false;
     uint64_t last = r->wish->head.earliest;
     char path[SET_DIR_MAX + sizeof("/" CONTENT_FILE)];
-    bool is_gone = false;
-    int64_t version;
     struct db db;
     enum status rc = STATUS_OK;
 
     r->base = set_link(set, LINK_SET);
+    r->uri.max = r->type.max = FRAGMENT_MAX;
     set_dir(set, path);
     strcat(path, "/" CONTENT_FILE);
-    if (set_content_mode(set) != CONTENT_NONE && !access(path, F_OK)) {
+    if (set_content_mode(set) != CONTENT_NONE) {
         rc = db_open(&db, path, DB_READER, why);
-        /* The archive thread may be at the point of making its tables. */
         if (!rc)
-            rc = db_number(&db, "PRAGMA user_version", &version, why);
-        if (!rc && version == content_kind.n_steps)
             rc = read_rows(r, &db, &last, &is_gone, why);
         db_close(&db);
+    }
+    if (rc && is_new) { /* the archive thread may just be making the file */
+        last = r->wish->head.earliest;
+        rc = STATUS_OK;
     }
     /* A row may be of an entry that was folded behind the first look. */
     if (!rc && set_content_mode(set) == CONTENT_INLINE &&
@@ -220,10 +210,9 @@ end_reading(struct reading *r)
 static struct link_text
 address_of(const struct reading *r, size_t i)
 {
-    const struct version *v = &r->all[i];
-
     return link_format("%s/content/%s?seq=%" PRIu64, r->base.text,
-                       strchr(digest_text(&v->digest).text, ':') + 1, v->seq);
+                       strchr(digest_text(&r->all[i].digest).text, ':') + 1,
+                       r->all[i].seq);
 }
 
 /* The links of a resource; `rel` is that of its TimeMap. */
@@ -238,7 +227,8 @@ add_resource(struct buf *to, const struct reading *r, const char *rel)
         r->uri.data, r->base.text, rel);
 }
 
-/* The link to version `i` of a resource. */
+/* The link to version `i` of a resource. Of very many the first ones may be
+ * missing. */
 static void
 add_memento(struct buf *to, const struct reading *r, size_t i)
 {
@@ -246,7 +236,8 @@ add_memento(struct buf *to, const struct reading *r, size_t i)
 
     httpdate_write(date, r->all[i].us / 1000000);
     buf_add_format(to, ", <%s>; rel=\"%s%smemento\"; datetime=\"%s\"",
-                   address_of(r, i).text, i == 0 && !r->is_cut ? "first " : "",
+                   address_of(r, i).text,
+                   i == 0 && r->n < ROWS_MAX ? "first " : "",
                    i + 1 == r->n ? "last " : "", date);
 }
 
@@ -272,8 +263,7 @@ content_open(const struct document_wish *wish, struct document *document,
     } else if (!hex_read(hex, r.digest.bytes, DIGEST_SIZE) ||
                (slice_skip_start(&query, "seq=") && !number_read(query, &seq)))
         return problem(why, STATUS_NOT_FOUND,
-                       "the address of content ends with a SHA-256, and "
-                       "perhaps ?seq= and the number of an entry");
+                       "the address ends with a SHA-256, or SHA-256?seq=N");
     r.after = seq > 0 ? seq - 1 : 0;
     rc = read_versions(&r, why);
     set_dir(wish->set, dir);
@@ -282,14 +272,13 @@ content_open(const struct document_wish *wish, struct document *document,
     if (!rc)
         rc = content_file_open(dir, &r.all->digest, &fd, &length, why);
     if (!rc) {
-        *document = (struct document){
-            .body = body_of_file(fd, length),
-            .tag = r.all->digest,
-            .modified_us = is_present ? r.all->us : DATETIME_NONE,
-            .is_final = !is_present,
-            .type = r.type,
-            .links = {.max = LINKS_MAX},
-        };
+        *document = (struct document){.body = body_of_file(fd, length),
+                                      .tag = r.all->digest,
+                                      .modified_us = is_present ? r.all->us
+                                                                : DATETIME_NONE,
+                                      .is_final = !is_present,
+                                      .type = r.type,
+                                      .links = {.max = LINKS_MAX}};
         r.type.data = NULL;
         if (r.uri.size > 0) {
             if (!is_present)
@@ -309,7 +298,7 @@ write_gate(const struct reading *r, struct document *document)
     size_t chosen = r->n - 1;
 
     while (chosen > 0 && r->wish->at_us != DATETIME_NONE &&
-           r->all[chosen].us >= r->wish->at_us + 1000000)
+           r->all[chosen].us / 1000000 > r->wish->at_us / 1000000)
         chosen--;
     *document = (struct document){.links = {.max = LINKS_MAX}};
     memcpy(document->lasting, address_of(r, chosen).text, LINK_URL_MAX);
@@ -345,13 +334,25 @@ enum status
 timemap_open(const struct document_wish *wish, struct document *document,
              struct problem *why)
 {
-    struct reading r = {.wish = wish, .loc = {.max = FRAGMENT_MAX}};
+    struct reading r = {.wish = wish};
     struct buf text = {.max = TIMEMAP_MAX};
-    enum status rc;
+    char *copy = slice_dup(wish->rest);
+    long size = uri_decode(wish->rest, copy);
+    struct slice uri = wish->rest, plain = {copy, size > 0 ? (size_t)size : 0};
+    enum status rc = STATUS_NOT_FOUND;
 
-    unescape(&r.uri, wish->rest);
-    xml_escape(&r.loc, wish->rest);
-    rc = read_versions(&r, why);
+    r.uri.max = r.loc.max = FRAGMENT_MAX;
+    /* An IRI comes as RFC 3987 says; some clients encode all of the URI. */
+    for (; rc == STATUS_NOT_FOUND && uri.size > 0;
+         uri = plain, plain.size = 0) {
+        buf_clear(&r.uri);
+        buf_clear(&r.loc);
+        buf_add_slice(&r.uri, uri);
+        buf_add(&r.uri, "", 1);
+        xml_escape(&r.loc, uri);
+        rc = read_versions(&r, why);
+    }
+    free(copy);
     if (!rc && wish->memento == MEMENTO_GATE)
         write_gate(&r, document);
     else if (!rc && wish->memento == MEMENTO_JSON)

@@ -14,7 +14,6 @@
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
-#include "proto/http/request_head.h"
 
 /* More pages than the longest list has with one entry a page. */
 #define PAGES_MAX 99999
@@ -239,7 +238,7 @@ open_later(const struct route_call *call, const struct opening *o)
     struct slice query = call->rq->query;
 
     l->opening = *o;
-    l->rest.max = REQUEST_TARGET_MAX;
+    l->rest.max = SIZE_MAX;
     buf_add_format(&l->rest, query.size > 0 ? "%.*s?%.*s" : "%.*s%.*s",
                    SLICE_ARG(o->found.rest), SLICE_ARG(query));
     l->opening.wish.rest = buf_slice(&l->rest);

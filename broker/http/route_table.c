@@ -456,8 +456,7 @@ const struct route route_documents = {
                  {206, "the `Range` of it"},
                  {302, "of a TimeGate"},
                  {304, ""},
-                 {400, "`page` or `seq` is not a number, `Accept-Datetime` no "
-                       "date of HTTP"},
+                 {400, "`page` is no number, or `Accept-Datetime` no date"},
                  {404, "there is no such document or set"},
                  {406, "`Accept` refuses all media types of the answer, or "
                        "`Accept-Encoding` the only form"},

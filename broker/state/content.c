@@ -53,9 +53,8 @@ static const char *const steps[] = {
 
     "ALTER TABLE state ADD COLUMN fact INTEGER NOT NULL DEFAULT 0;",
 
-    "ALTER TABLE entries ADD COLUMN us INTEGER;"
-    "ALTER TABLE entries ADD COLUMN loc TEXT;"
-    "ALTER TABLE entries ADD COLUMN type TEXT;"
+    "ALTER TABLE entries ADD COLUMN us INTEGER; ALTER TABLE entries"
+    " ADD COLUMN loc TEXT; ALTER TABLE entries ADD COLUMN type TEXT;"
     "CREATE INDEX versions ON entries(loc) WHERE loc IS NOT NULL;"
     "CREATE INDEX bytes ON entries(digest) WHERE digest IS NOT NULL;"
     "CREATE TABLE gone(id INTEGER PRIMARY KEY, digest BLOB UNIQUE);"

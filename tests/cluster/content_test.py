@@ -15,7 +15,7 @@ import pytest
 
 from tidings_test.backups import Backups
 from tidings_test.cluster import wait_same_documents
-from tidings_test.content import Package, contents, hashes, held, kept, multipart
+from tidings_test.content import Package, contents, digest, hashes, held, kept, multipart
 from tidings_test.http import NDJSON, Client
 from tidings_test.hub import LOOPBACK
 from tidings_test.sets import change
@@ -103,6 +103,20 @@ def wait_same_files(brokers, name="news"):
     return wait_for("the same files", look)
 
 
+def check_versions(cluster, *contents):
+    """Each broker gives the same answers about the versions of resources."""
+    sets = cluster.sets("news")
+    for content in contents:
+        path = "content/" + digest(content).removeprefix("sha-256:")
+        answers = [each.get(path) for each in sets]
+        assert {answer.body for answer in answers} == {content}
+        assert len({answer["Memento-Datetime"] for answer in answers}) == 1
+        gates = [each.get("timegate/" + loc(0)) for each in sets]
+        assert len({(gate.status, gate["Location"]) for gate in gates}) == 1
+        assert gates[0].status == 302
+        assert len({each.get("timemap/link/" + loc(0)).text for each in sets}) == 1
+
+
 # The bytes of a post to any broker are in the folder of each, also those that a change
 # names by their digest, and no bytes at all.
 def test_all_brokers_have_what_is_posted_to_one(start_cluster):
@@ -118,6 +132,7 @@ def test_all_brokers_have_what_is_posted_to_one(start_cluster):
     assert answer.status == 200, answer
     wait_content(cluster.members, answer.json()["last"], b"one", b"two\0\xff", b"")
     wait_same_documents(cluster)
+    check_versions(cluster, b"one", b"two\0\xff", b"")
 
 
 # A record is in memory as a whole.
@@ -369,6 +384,7 @@ def test_content_of_any_size_goes_by_the_bucket(in_bucket, bucket):
     a.build("resourcedump")
     found = wait_same_dumps([*cluster.members, reader], c.last(), ("resourcedump",))
     assert {large, b"two"} <= packed(found)
+    check_versions(cluster, large, b"two")
     assert not bucket.refused
 
 

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tidings_test.broker import is_sanitized
+from tidings_test.content import multipart
 from tidings_test.sets import change
 
 
@@ -63,6 +64,16 @@ def test_a_command_is_given_the_version_of_each_change(news, follow):
     version = 'echo "$TIDINGS_LOC ${TIDINGS_MEMENTO:-no version}"'
     ends = [*kept, "no version"]
     check_end(follow(version), [f"{loc} {end}" for end in ends])
+
+
+# a broker that keeps the bytes names each version itself.
+def test_a_command_gets_the_bytes_of_each_version(news, follow):
+    news.change(content="inline")
+    loc = "http://example.com/res1"
+    for text in (b"one\n", b"two\n"):
+        body = multipart(change(loc, "updated"), [(loc, "text/plain", text)])
+        news.receipt(news.send(*body))
+    check_end(follow('curl -sS "$TIDINGS_MEMENTO"'), ["one", "two"])
 
 
 # The changes are larger than a pipe.

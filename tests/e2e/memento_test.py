@@ -234,7 +234,7 @@ def test_a_timegate_refuses_what_is_no_date(news, when):
 def test_a_timemap_has_all_versions(story):
     for _ in range(2):
         answer = story.get("timemap/link/" + A)
-        assert answer["Content-Type"] == "application/link-format"
+        assert answer["Content-Type"] == "application/link-format", answer
         assert linked(answer.text, "original") == [A]
         assert linked(answer.text, "timegate") == [f"{story.url}/timegate/{A}"]
         assert linked(answer.text, "self") == [f"{story.url}/timemap/link/{A}"]
@@ -255,6 +255,28 @@ def test_a_timemap_has_all_versions(story):
         ]
         assert as_json.json()["original_uri"] == A
         wait_counted(story, 4)
+
+
+# Addresses have no character beyond ASCII (RFC 3987), and some clients encode all of a URI
+# that is a part of a path. What looks like a reference is none.
+@pytest.mark.parametrize(
+    "loc, asked",
+    [
+        ("http://example.com/\u00e9?\u00fc", "http://example.com/%C3%A9?%C3%BC"),
+        (A, "http%3A%2F%2Fexample.com%2Fa%3Fx%3D1%26y%3D2"),
+        ("http://example.com/%C3%A9", "http://example.com/%C3%A9"),
+        ("http://example.com/?a&lt;b", "http://example.com/?a&lt;b"),
+    ],
+)
+def test_a_uri_is_found_in_any_spelling(news, loc, asked):
+    last = post(news, ONE, loc=loc)
+    wait_counted(news, last)
+    answer = news.get("timegate/" + asked)
+    assert answer["Location"] == address(news, ONE, last)
+    text = news.get("timemap/link/" + asked).body.decode()
+    assert linked(text, "original") == [loc]
+    assert news.get("timemap/json/" + asked).json()["original_uri"] == loc
+    check_refused(news.get("timegate/" + asked + "x"), 404)
 
 
 def test_a_resource_without_versions_has_no_timemap(news):
