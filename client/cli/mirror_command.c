@@ -208,8 +208,7 @@ on_event(const struct td_sync_event *event, void *user)
 static const struct option sync_options[] = {
     {"until-caught-up", NULL, SWITCH(sync.until_caught_up), NULL,
      "end when the mirror equals the source"},
-    {"as-of", "DATETIME", LENT(sync.as_of), NULL,
-     "the state at that time, and end: 2026-11-20T21:00:00Z"},
+    {"as-of", "DATETIME", LENT(sync.as_of), NULL, "what the source was then"},
     {"filter", "FILTER", LENT(sync.filter), NULL,
      "only these resources: tag=A&prefix=URL&type=TYPE; or all"},
     MAX_DELETE_ROW(sync.max_delete_percent),
@@ -297,11 +296,9 @@ const struct command sync_command = {
         "its end deletes nothing.\n\n"
         "Rows of a list that cannot be used are told, and end it with 1; with "
         "0 if --skip-bad is given.\n\n"
-        "--as-of makes DIR what the source was at that time: from the archives "
-        "of its lists and dumps and the changes since, with bytes that are "
-        "proven to be of then. A line names each resource that can no longer "
-        "be had, and 1 is the end. DIR stays so: a later sync with another "
-        "time, or none, refuses it.\n\n"
+        "--as-of, 2026-11-20T21:00:00Z, makes DIR what the source was then, "
+        "and it stays so. A line names each resource whose bytes of that time "
+        "cannot be had, and 1 is the end.\n\n"
         "1 also tells that the mirror is not known to be complete, or that "
         "resources could not be had: the next run tries them again; and, with "
         "--until-caught-up, that nothing came for a minute, or that a server "
@@ -489,12 +486,10 @@ const struct command diff_command = {
     .operands = "SOURCE-URL|DIR TIME|SOURCE-URL|DIR [TIME]",
     .help = "Compares two states of a source, or of mirrors.",
     .more =
-        "SOURCE-URL TIME [TIME]: the source then, and later or now. "
-        "DIR SOURCE-URL [TIME]: a mirror, and the source. DIR DIR: two "
-        "mirrors. A line per resource: added, removed, or changed, with what "
-        "differs of hash, length, lastmod and type.\n\n"
-        "0: both are equal; 1: they differ, or (complete=false) are not "
-        "wholly known.\n",
+        "SOURCE-URL TIME [TIME]: the source then, and later or now; DIR "
+        "SOURCE-URL [TIME]: a mirror, and the source; DIR DIR: two mirrors. A "
+        "line per resource: added, removed, or changed, with what differs.\n\n"
+        "0: equal; 1: not, or (complete=false) not wholly known.\n",
     .examples = "tidings diff https://example.org/ 2026-11-20 2026-11-21\n",
     .options = OPTION_ROWS(diff_options),
     .run = run_diff,

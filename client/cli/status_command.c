@@ -200,6 +200,8 @@ print_mirror(const struct mirror_status *mirror)
     for (size_t i = 0; i < mirror->n_sources; i++)
         print_pair(FACT_WIDTH, "mirror of", mirror->sources[i]);
     print_pair(FACT_WIDTH, "filter", mirror->filter[0] ? mirror->filter : NULL);
+    if (mirror->as_of_us > 0)
+        print_pair(FACT_WIDTH, "as it was", time_text(mirror->as_of_us, time));
     printf("%-26s %" PRIu64 ", %s\n", "files", c->n_have,
            bytes_text((double)c->bytes_have, bytes));
     printf("%-26s %" PRIu64 " to fetch (%s), %" PRIu64 " to remove\n",
@@ -276,13 +278,13 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
                     of->n_left_out ? of->left_out : NULL);
         putchar('}');
     }
-    put_members(
-        stdout, "],",
-        "filter:e files:n bytes:n fetch:n fetchBytes:n remove:n failed:n "
-        "atWork:b process:z",
-        mirror->filter, c->n_have, c->bytes_have, c->n_fetch - c->n_left,
-        c->bytes_wanted, c->n_remove, c->n_left, mirror->is_at_work,
-        (uint64_t)mirror->process);
+    put_members(stdout, "],",
+                "as_of:t filter:e files:n bytes:n fetch:n fetchBytes:n "
+                "remove:n failed:n atWork:b process:z",
+                mirror->as_of_us > 0 ? time_text(mirror->as_of_us, time) : NULL,
+                mirror->filter, c->n_have, c->bytes_have,
+                c->n_fetch - c->n_left, c->bytes_wanted, c->n_remove, c->n_left,
+                mirror->is_at_work, (uint64_t)mirror->process);
     puts("}");
 }
 

@@ -68,6 +68,8 @@ read_state(struct db *db, struct mirror_status *status, struct problem *why)
         if (slice_is(name, "filter"))
             snprintf(status->filter, sizeof(status->filter), "%.*s",
                      SLICE_ARG(text));
+        if (slice_is(name, "as-of"))
+            status->as_of_us = (int64_t)value;
         for (const struct mirror_db_count *c = mirror_db_count_rows; c->name;
              c++)
             if (slice_is(name, c->name))

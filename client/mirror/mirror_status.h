@@ -27,8 +27,9 @@ struct mirror_status {
     size_t n_sets, sets_capacity;
     struct mirror_db_counts counts;
     char filter[FILTER_TEXT_MAX + 1]; /* of its resources; "": all */
-    bool is_at_work;                  /* a process works on the mirror now */
-    long process; /* its id; 0: of another machine or container */
+    int64_t as_of_us; /* it is the state of that time; not above 0: no */
+    bool is_at_work;  /* a process works on the mirror now */
+    long process;     /* its id; 0: of another machine or container */
 };
 
 /* Reads the status of the mirror in `dir`. Changes nothing there. Give

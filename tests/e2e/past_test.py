@@ -139,17 +139,17 @@ class Archives:
             changelist_archive="/changelists.xml",
         )
 
-    def pack(self, n, begin, end, has_contents):
-        """The package of the changes of that time, and its entry in a Change Dump."""
+    def pack(self, n, begin, end, has_contents, of="changedump"):
+        """The package of the changes of that time, and its entry in a Change Dump; or
+        that of a Resource Dump of the first of them."""
         told = [(when, *item) for when, c in self.story for item in c.items()]
         told = [change for change in told if begin < change[0] <= end]
+        kind = "updated" if of == "changedump" else None
         entries = [
-            self.entry(name, text, when, "updated").replace(
-                "<rs:md ", f'<rs:md path="/{i}" '
-            )
+            self.entry(name, text, when, kind).replace("<rs:md ", f'<rs:md path="/{i}" ')
             for i, (when, name, text) in enumerate(told)
         ]
-        manifest = urlset(entries, '<rs:md capability="changedump-manifest"/>\n')
+        manifest = urlset(entries, f'<rs:md capability="{of}-manifest"/>\n')
         package = io.BytesIO()
         with zipfile.ZipFile(package, "w") as file:
             file.writestr("manifest.xml", manifest)
@@ -276,6 +276,22 @@ def test_takes_bytes_of_change_dumps(archives, has_contents):
     assert re.findall(r"/(\w)\.txt: given up: ", done.errors()) == ["b"]
 
 
+# A Resource Dump of the archive is better than a list of the same time: it has the bytes.
+def test_begins_with_a_dump(archives):
+    archives.has_memento = False
+    archives.publish()
+    package = archives.pack(1, "", "01:00", False, of="resourcedump")
+    archives.put("/dump.xml", "resourcedump", [package], f'at="{DAY}01:00:00Z"')
+    listed = archives.listed("/dump.xml", at="01:00")
+    archives.put("/dumps.xml", "resourcedump-archive", [listed])
+    archives.offer(**archives.offers, resourcedump_archive="/dumps.xml")
+    assert archives.sync("01:00").texts == archives.state("01:00")
+    done = archives.sync("02:00", status=1)
+    assert done.texts == {"b": "b one", "c": "c one"}
+    # Without it the list is as good, but for the bytes.
+    assert archives.sync("01:00", "--no-dumps", status=1).texts == {}
+
+
 # A time without a state: the message says which there are.
 @pytest.mark.parametrize(
     "time, status, text",
@@ -342,6 +358,11 @@ def test_stays_what_it_is(archives, run):
     run("tidings", "audit", done.directory)
     told = run("tidings", "status", done.directory).output()
     assert "complete as of 2026-01-01T02:00:00Z" in told
+    assert re.search("^as it was +2026-01-01T02:00:00Z$", told, re.M)
+    told = run("tidings", "status", done.directory, "--json").output()
+    assert '"as_of":"2026-01-01T02:00:00Z"' in told
+    assert "as it was" not in run("tidings", "status", now).output()
+    assert '"as_of"' not in run("tidings", "status", now, "--json").output()
     (done.directory / archives.site.link("/a.txt")[7:]).write_text("a 333")
     assert "corrupt" in run("tidings", "audit", done.directory, status=1).output()
 
