@@ -29,11 +29,15 @@ const DRAW_MS = 250;
 /** How many changes from before the page starts with. */
 const EARLIER = 50;
 
+/** A URI, as a link if it leads to the web. */
+function webLink(uri) {
+    return /^https?:\/\//i.test(uri)
+        ? make('a', { href: uri, rel: 'noopener noreferrer', target: '_blank' }, uri) : uri;
+}
+
 function describeEntry(entry) {
-    const isLink = /^https?:\/\//i.test(entry.loc);
     const rows = Object.entries(entry).map(([name, value]) => [name,
-        name === 'loc' && isLink
-            ? make('a', { href: value, rel: 'noopener noreferrer', target: '_blank' }, value)
+        name === 'loc' ? webLink(value)
             : typeof value === 'object' ? JSON.stringify(value, null, 1) : String(value)]);
     return facts(rows);
 }
@@ -238,6 +242,100 @@ function openList(page, closed) {
     };
 }
 
+/* As it was then */
+
+/** How many resources of a past state the page shows at a time. */
+const LISTED = 200;
+
+/** The resources of the set at a time. */
+class PastState {
+    constructor(page) {
+        this.page = page;
+        this.line = make('p', { role: 'status' });
+        this.list = make('div', {});
+        this.more = make('button', { type: 'button', class: 'quiet', hidden: true }, 'More');
+        this.more.addEventListener('click', () => this.draw(this.state));
+        this.element = make('div', { class: 'past' }, this.line, this.more, this.list);
+    }
+
+    show(time) {
+        const next = setPath(this.page.name, `/resources?as-of=${encodeURIComponent(time)}`);
+        this.state = { time, next, shown: [], waiting: [] };
+        this.more.hidden = true;
+        fill(this.list);
+        this.say('Reading …', 'muted');
+        this.element.scrollIntoView({ block: 'nearest' });
+        return this.draw(this.state);
+    }
+
+    say(text, kind = '') {
+        this.line.className = kind;
+        this.line.textContent = text;
+    }
+
+    /** Shows some more, unless another time was chosen meanwhile. A page of the broker may be empty. */
+    async draw(state) {
+        if (state.isBusy)
+            return;
+        state.isBusy = true;
+        try {
+            while (state.waiting.length < LISTED && state.next) {
+                const { resources, next } = await askJson(state.next, { signal: this.page.signal });
+                state.waiting = state.waiting.concat(resources);
+                state.next = next && ownUrl(next);
+            }
+        } catch (error) {
+            if (state === this.state && !this.page.signal.aborted)
+                this.say(error.message, 'problem');
+            return;
+        }
+        state.isBusy = false;
+        if (state !== this.state)
+            return;
+        state.shown.push(...state.waiting.splice(0, LISTED));
+        this.more.hidden = !state.waiting.length && !state.next;
+        this.say(`${this.more.hidden ? '' : 'The first '}${number(state.shown.length)} resources`
+            + ` at ${clock(state.time)} UTC`);
+        fill(this.list, state.shown.length && table('Resources', ['Resource', 'Modified (UTC)', 'Bytes', 'Type'],
+            state.shown.map(({ loc, lastmod, length, type }) => [
+                webLink(loc), lastmod ? clock(lastmod) : '–', length === undefined ? '–' : number(length), type ?? '–',
+            ]), [2]));
+    }
+}
+
+/** A form that asks for a time. Its second stands for `time`, the last change, which has microseconds. */
+function timeForm(past, time) {
+    const field = make('input', { type: 'datetime-local', step: 1, required: true, value: time.slice(0, 19) });
+    const form = make('form', { class: 'inline reads' }, labelled('Time (UTC)', field),
+        make('button', { type: 'submit', class: 'quiet' }, 'Show the set as it was then'));
+    form.addEventListener('submit', event => {
+        event.preventDefault();
+        past.show(time.startsWith(field.value) ? time : `${field.value}Z`);
+    });
+    return form;
+}
+
+/** A control below the time line that chooses a point on it. */
+function timeSlider(line, lists, past) {
+    const slider = make('input', { type: 'range', min: 0, max: 1000, value: 1000 });
+    const output = make('output', { class: 'muted' });
+    // The time at the place: those of a list are spread over its part of the line.
+    const chosen = () => {
+        const { left, width } = line.getBoundingClientRect();
+        const x = left + width * slider.value / 1000;
+        const i = [...line.children].findIndex(span => span.getBoundingClientRect().right >= x - 1);
+        const list = lists.at(i), span = line.children[i < 0 ? lists.length - 1 : i].getBoundingClientRect();
+        const part = Math.max(0, (x - span.left) / span.width);
+        const from = Date.parse(list.from), until = Date.parse(list.until);
+        // Both ends have microseconds.
+        return part < .01 ? list.from : part > .99 ? list.until
+            : new Date(from + part * (until - from)).toISOString();
+    };
+    slider.addEventListener('input', () => { output.textContent = `${clock(chosen())} UTC`; });
+    slider.addEventListener('change', () => past.show(chosen()));
+    return make('div', { class: 'point' }, labelled('The set as it was at a point on the time line', slider), output);
+}
+
 /** A picture of the lists in their order: each as wide as the time that it covers. */
 function timeLine(lists) {
     const spans = lists.map(list => Math.max(1, Date.parse(list.until) - Date.parse(list.from)));
@@ -255,29 +353,42 @@ function timeLine(lists) {
         }));
 }
 
+function pastButton(past, list) {
+    const button = make('button', {
+        type: 'button', class: 'quiet', 'aria-label': `As it was at the end of list ${list.number}`,
+    }, 'As it was then');
+    button.addEventListener('click', () => past.show(list.until));
+    return button;
+}
+
 function historyView(page) {
+    const past = new PastState(page);
     const box = make('div', {}, make('p', { class: 'muted' }, 'Reading …'));
     closedLists(page).then(closed => {
         const lists = [openList(page, closed), ...closed];
         // The picture has room for so many: each is wide enough for a finger.
-        const pictured = Math.floor((Math.min(innerWidth, 1120) - 32) / 26);
-        fill(box,
-            timeLine(lists.slice(0, pictured).reverse()),
+        const pictured = lists.slice(0, Math.floor((Math.min(innerWidth, 1120) - 32) / 26)).reverse();
+        const line = timeLine(pictured);
+        fill(box, line, timeSlider(line, pictured, past),
             make('p', { class: 'legend' }, badge('open', 'open'), ' ', badge('closed', 'closed'), ' ',
                 badge('archived', 'archived'), make('span', { class: 'muted' },
                     ' Wider means a longer time. The newest is on the right.')),
-            table('Change Lists', ['List', 'State', 'From (UTC)', 'Until (UTC)'],
+            table('Change Lists', ['List', 'State', 'From (UTC)', 'Until (UTC)', 'Resources'],
                 lists.map(list => [
                     make('a', { href: ownUrl(list.loc), target: '_blank', rel: 'noopener' },
                         number(list.number)),
                     badge(list.state, list.state), clock(list.from), clock(list.until),
+                    pastButton(past, list),
                 ]), [0]),
             page.set.lists.closed > LISTS && make('p', {}, make('a',
                 { href: ownUrl(`/sets/${page.name}/changelist-archive.xml`) }, 'All closed lists')));
     }, error => fill(box, make('p', { class: 'problem' }, error.message)));
     return [
-        section('Change Lists', box), documentsOf(page),
+        section('Change Lists', box),
+        section('As it was then', timeForm(past, page.set.datetime ?? page.set.created), past.element),
+        documentsOf(page),
         commands([
+            curl(setPath(page.name, `/resources?as-of=${page.set.datetime ?? page.set.created}`), {}, page.token),
             `tidings verify ${quote(setUrl(page))}`,
             curl(setPath(page.name, '/changelist.xml'), {}, page.token),
             ...mayDo(page.token, 'manage', page.name)

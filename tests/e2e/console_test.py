@@ -288,8 +288,12 @@ def views(console):
     return console.value("texts('.views a').join(' ')")
 
 
-# Actions: buttons but for those of the tail and of the head, and forms.
-ACTIONS = "document.querySelectorAll('.view button:not([aria-pressed]):not(.quiet), .view form').length"
+# Actions: buttons but for those of the tail and of the head and those that read, and
+# forms.
+ACTIONS = (
+    "document.querySelectorAll('.view button:not([aria-pressed]):not(.quiet), "
+    ".view form:not(.reads)').length"
+)
 
 
 def test_an_action_without_its_right_is_not_shown(guarded, open_console):
@@ -346,6 +350,60 @@ def test_lists_can_be_opened(start_broker, open_console):
     console.press("Enter")
     console.wait("text('#announcement') == 'The open list is closed.'")
     assert broker.get(news.path).json()["lists"]["open"] == 6
+
+
+# R-435
+def test_a_set_is_shown_as_it_was_then(start_broker, open_console):
+    broker = start_broker("--rotate-entries", "2")
+    news = broker.set("news").create()
+    for n in range(1, 6):
+        news.post_change(f"http://example.com/{n}")
+    news.post_change("http://example.com/1", "deleted")
+    news.wait_list_files(3)
+    console = open_console(broker)
+    console.go("#/sets/news/history")
+    console.wait("texts('.timeline a').length == 4")
+    locs = "texts('.past tbody a').map(url => url.at(-1)).join('')"
+    # By a row of the table: the end of the second list.
+    console.focus("button", "As it was at the end of list 2")
+    console.press("Enter")
+    console.wait(f"{locs} == '1234'")
+    console.wait("text('.past p').startsWith('4 resources at 20')")
+    console.value("document.querySelector('.past table').scrollIntoView(false); 1")
+    console.shoot("past")
+    # By the time line, whose right end is the last change, and left one the creation.
+    console.focus("input", "The set as it was at a point on the time line")
+    console.press("Home")
+    console.wait("text('.past p').startsWith('0 resources')")
+    console.expect(locs, "")
+    console.press("End")
+    console.wait(f"{locs} == '2345'")
+    console.expect("text('.point output').endsWith(' UTC')", True)
+    # By a time.
+    console.focus("input", "Time (UTC)")
+    console.value("document.activeElement.value = '2001-01-01T00:00:00'; 1")
+    console.press("Enter")
+    console.wait("text('.past p.problem').includes('states are from')")
+    console.expect(locs, "")
+
+
+def test_many_resources_are_shown_some_at_a_time(start_broker, open_console):
+    broker = start_broker("--resource-list-entries", "150")
+    news = broker.set("news").create()
+    news.post(420)
+    news.build("resourcelist")
+    console = open_console(broker)
+    console.go("#/sets/news/history")
+    console.focus("button", "Show the set as it was then")
+    console.press("Enter")
+    shown = "document.querySelectorAll('.past tbody tr').length"
+    for n, words in ((200, "The first 200 resources"), (400, "The first 400"), (420, "420 resources")):
+        console.wait(f"{shown} == {n} && text('.past p').startsWith('{words}')")
+        if n == 200:
+            console.focus("button", "More")
+        if n < 420:
+            console.press("Enter")
+    console.expect("document.querySelector('.past > button').hidden", True)
 
 
 def test_a_callback_gets_changes_again_and_ends(start_broker, callbacks, open_console):
