@@ -710,6 +710,7 @@ begin_search(struct baseline *b)
                                   o->resource_dump};
     const struct part like = {.length = LENGTH_NONE, .is_alone = true};
 
+    b->pause_ms = PAUSE_FIRST;
     b->base.is_wanted = true;
     b->base.at_us = b->base.earliest_us = DATETIME_NONE;
     for (size_t i = 0; i < N_ELEMENTS(places); i++)

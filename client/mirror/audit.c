@@ -649,9 +649,8 @@ open_all(struct audit *a, const char *dir)
     mirror_init(&a->mine, a->client, &a->repairing);
     a->mine.dir = mirror_dir_open(dir, false, &a->why);
     if (!a->mine.dir ||
-        !mirror_open_db(&a->mine, a->mine.dir, "mirror.db", &a->why))
-        return false;
-    if (!mirror_db_as_of(&a->mine.db, DATETIME_NONE, a->as_of))
+        !mirror_open_db(&a->mine, a->mine.dir, "mirror.db", &a->why) ||
+        !mirror_db_as_of(&a->mine.db, DATETIME_NONE, a->as_of))
         return false;
     if (a->as_of[0])
         a->following.as_of = a->repairing.as_of = a->as_of;

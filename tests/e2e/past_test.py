@@ -217,6 +217,19 @@ def test_looks_into_lists_whose_archive_has_no_times(archives, site):
     assert done.texts == archives.state("03:30")
 
 
+# Servers are busy, documents missing, no archives, or lead in a circle.
+def test_looks_into_odd_archives(archives, site):
+    archives.publish()
+    site.status("/lists.xml", 503, times=2)
+    site.status("/old/list-1.xml", 503, times=1)
+    assert archives.sync("02:30").texts == archives.state("02:30")
+    paths = ("/lists.xml", "/none.xml", "/changes.xml", "/old/list-1.xml")
+    archives.put("/lists.xml", "resourcelist-archive", map(archives.listed, paths))
+    assert archives.sync("02:30").texts == archives.state("02:30")
+    site.put("/lists.xml", "<html>nothing")
+    assert archives.sync("04:40").texts == archives.state("04:40")
+
+
 # The present bytes count where a digest proves that they are those of the time; else
 # each resource is named. A length proves nothing: "a two" and "a 333" have the same.
 @pytest.mark.parametrize("has_hash", (True, False))
