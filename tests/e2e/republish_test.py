@@ -168,6 +168,26 @@ def test_changes_and_deletions_follow(source, target, harvest):
     assert len(entries(target)) == n
 
 
+# A post of deletions alone has no bytes.
+def test_a_deletion_may_come_alone(source, target, harvest):
+    harvest(source)
+    source.publish({A: FILES[A]})
+    assert "0 added, 0 changed, 2 deleted" in harvest(source).output()
+    assert copies(target) == bytes_of(source)
+
+
+# What only one of two sources has is deleted with it; a copy of each has its own address.
+def test_two_sources_share_no_address(source, start_site, target, run, tmp_path):
+    other = Source(start_site()).publish({A: "another alpha\n"})
+    command = ("tidings", "harvest", source.url, other.url, target.url, "--republish")
+    state = ("--once", "--state", tmp_path / "state")
+    run(*command, *state)
+    assert copies(target) == bytes_of(source) | bytes_of(other)
+    other.publish({B: "another beta\n"})
+    run(*command, *state)
+    assert copies(target) == bytes_of(source) | bytes_of(other)
+
+
 FAULTS = {
     "digest": ({"hash": "md5:" + "0" * 32}, (), "the source announced 0000"),
     "length": ({"length": 5}, (), "the source announced"),
