@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from tidings_test import npm
+from tidings_test import hub, npm
 from tidings_test.content import hashes, multipart
 from tidings_test.http import check_refused
 from tidings_test.sets import change, told
@@ -87,6 +87,23 @@ def test_an_entry_with_a_link_of_its_source_gets_no_other(news):
     other = {"rel": "describedby", "href": "http://example.com/about"}
     post(news, TWO, links=[other])
     assert mementos(news) == [theirs["href"], address(news, TWO)]
+
+
+# What is fetched later has addresses, too, but nothing says so before it is there.
+def test_fetched_versions_have_addresses(start_broker, site):
+    news = start_broker("--content", "fetch", *hub.LOOPBACK).set()
+    url = site.link("/a")
+    for content in (ONE, TWO):
+        site.put("/a", content.decode())
+        last = news.post_change(url, "updated", type=TYPE, **hashes(content)).last
+        wait_for("the bytes", lambda: news.get(f"timegate/{url}").status == 302)
+        expected = address(news, content, last)
+        gate = lambda: news.get(f"timegate/{url}")["Location"]
+        wait_for("the version", lambda expected=expected: gate() == expected)
+        assert news.get_url(expected).body == content
+        assert news.get_url(expected)["Content-Type"] == TYPE
+    assert mementos(news) == [None, None]
+    assert len(news.get(f"timemap/json/{url}").json()["mementos"]["list"]) == 2
 
 
 def test_a_set_that_keeps_nothing_names_no_versions(broker):

@@ -136,6 +136,15 @@ TEST(finds_the_version_of_a_time)
     check_gate(DATETIME_NONE, "six", 8);
 }
 
+/* The archive thread makes the file before its tables. */
+TEST(finds_it_in_the_log_while_the_rows_are_made)
+{
+    tempdir_write(tempdir_fd(state), "sets/demo/content.db", "");
+    check_times();
+    dumping_work(&d);
+    check_times();
+}
+
 static void
 check_text(const char *rest, enum memento_form form, const char *part)
 {
