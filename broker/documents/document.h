@@ -21,7 +21,7 @@ enum document_form {
     DOCUMENT_JSON   /* of past_resources_open */
 };
 
-/* What is made of the versions of a resource. */
+/* The documents that memento_document.c makes of the versions of a resource. */
 enum memento_form {
     MEMENTO_LINKS,
     MEMENTO_JSON,
