@@ -2,10 +2,8 @@
 Lists, or the differences of their lists of resources, are in the set once, in order,
 whatever is killed."""
 
-import contextlib
 import datetime
 import random
-import sqlite3
 
 import pytest
 
@@ -123,16 +121,15 @@ class Harvest:
         """The same; the program that has ended."""
         return self._run(*self._arguments("--once", *more), **options)
 
-    def wait_noted(self):
-        """Wait until it has noted the answer to its last post: one that is stopped before
-        posts that again."""
+    def wait_look(self):
+        """Wait for the next report: it has noted the answers to its posts by then. One
+        that is stopped before posts again."""
 
-        def look():
-            path = f"file:{self._state}?mode=ro"
-            with contextlib.closing(sqlite3.connect(path, uri=True)) as state:
-                return state.execute("SELECT count(*) FROM post").fetchone() == (0,)
+        def last_look():
+            return self.target.get("harvest").json()["last_look"]
 
-        wait_for("the note of the last post", look)
+        first = last_look()
+        wait_for("a later look", lambda: last_look() > first)
 
     def entries(self):
         """All entries of the target."""
@@ -362,7 +359,7 @@ def test_what_others_did_to_a_resource_is_undone(kind, site, broker, tmp_path, r
     harvest.target.wait_last(6)
     told = [(entry["loc"], entry["change"]) for entry in all_of(harvest.target)[4:]]
     assert sorted(told) == [(locs[0], "updated"), (locs[1], "updated")]
-    harvest.wait_noted()
+    harvest.wait_look()
     harvest.process.stop()
     harvest.target.delete()
     assert "the set was removed; everything is published anew" in harvest.run()
