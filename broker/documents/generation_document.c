@@ -690,7 +690,7 @@ find_state(struct page *p, struct problem *why)
     if (p->known_us < INT64_MAX)
         datetime_write(since, p->known_us);
     return problem(why, STATUS_GONE,
-                   "this is not known, or no longer: states are from %s on",
+                   "the state of that time is not known; states from %s on are",
                    since);
 }
 

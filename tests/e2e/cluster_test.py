@@ -421,7 +421,7 @@ def test_each_broker_builds_the_same_resource_lists(cluster, run, tmp_path):
     Set(one, "news").post(9)
     late.stop()
     for number, broker in enumerate((one, two, one), 1):
-        Set(broker, "news").post(4)
+        then = Set(broker, "news").post(4).datetime
         answer = broker.post("/sets/news/resourcelist", b"", FORM)
         assert answer.status == 200
         assert answer.json()["generation"] == number
@@ -434,6 +434,15 @@ def test_each_broker_builds_the_same_resource_lists(cluster, run, tmp_path):
     assert late.get(ARCHIVE).body == one.get(ARCHIVE).body
     assert built(late, 2).body == built(one, 2).body
     assert late.get("/sets/news/resourcelist/000000000001.xml").status == 410
+    # All of them know how the set was, and go on with the pages of each other.
+    path, n = f"/sets/news/resources?as-of={then}", 0
+    while path:
+        pages = [broker.get(path).json() for broker in (one, two, late)]
+        assert pages[0] == pages[1] == pages[2]
+        n += len(pages[0]["resources"])
+        path = pages[0].get("next", "").partition("//")[2].partition("/")[2]
+        path = path and f"/{path}"
+    assert n == 9
 
     backups = Backups(run, tmp_path / "backup")
     backups.make(late)

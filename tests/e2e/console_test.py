@@ -383,7 +383,7 @@ def test_a_set_is_shown_as_it_was_then(start_broker, open_console):
     console.focus("input", "Time (UTC)")
     console.value("document.activeElement.value = '2001-01-01T00:00:00'; 1")
     console.press("Enter")
-    console.wait("text('.past p.problem').includes('states are from')")
+    console.wait("text('.past p.problem').includes('states from')")
     console.expect(locs, "")
 
 

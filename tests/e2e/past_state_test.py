@@ -105,7 +105,7 @@ def test_what_is_not_known_is_refused_with_the_range(news):
     before = datetime.datetime.fromisoformat(created.replace("Z", "+00:00"))
     before -= datetime.timedelta(microseconds=1)
     query = f"resources?as-of={before.isoformat().replace('+00:00', 'Z')}"
-    check_refused(news.get(query), 410, "states are from 20")
+    check_refused(news.get(query), 410, "states from 20")
     for query, reason in (
         ("as-of=yesterday", "as-of: not a W3C Datetime"),
         ("as-of=2999-01-01", "as-of: later than now"),
@@ -124,7 +124,7 @@ def test_a_set_made_again_has_no_past(news):
     assert news.delete().status == 204
     check_refused(news.get(f"resources?as-of={posted.datetime}"), 410)
     news.create()
-    check_refused(news.get(f"resources?as-of={posted.datetime}"), 410, "states are from")
+    check_refused(news.get(f"resources?as-of={posted.datetime}"), 410, "states from")
 
 
 # Rights are those of the set.

@@ -303,24 +303,37 @@ change_and_build(struct build_orders *w)
     build_orders_work(w);
 }
 
-/* all pages are of one state, whatever is posted and built meanwhile. */
+/* R-435: all pages are of one state, whatever is posted and built meanwhile:
+ * changes that are not later than the time, which no change has passed yet; a
+ * later list of the same state. */
 TEST(pages_are_of_one_state)
 {
-    struct buf text = {.max = SIZE_MAX};
-    struct build_orders w;
-    uint64_t last;
+    static const struct {
+        unsigned behind; /* the list */
+        void (*between)(struct build_orders *w);
+    } cases[] = {
+        {9, change_and_build}, {0, change_and_build}, {9, build_orders_work}};
 
-    open_set(&w, state, 1);
-    post(&w, 200, 60);
-    build_orders_work(&w);
-    post(&w, 9, 60);
-    last = sets_head(&w.sets, "demo").last;
-    assert_in_range(read_state(&w, sets_head(&w.sets, "demo").last_us + 5,
-                               DOCUMENT_XML, change_and_build, &text),
-                    3, 7);
-    assert_state(&w, last, text.data, DOCUMENT_XML);
-    buf_fini(&text);
-    build_orders_end(&w);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct buf text = {.max = SIZE_MAX};
+        struct build_orders w;
+        uint64_t last;
+
+        open_set(&w, state, 1);
+        post(&w, 200, 60);
+        build_orders_work(&w);
+        if (cases[i].behind > 0)
+            post(&w, cases[i].behind, 60);
+        last = sets_head(&w.sets, "demo").last;
+        assert_in_range(read_state(&w, sets_head(&w.sets, "demo").last_us + 5,
+                                   DOCUMENT_XML, cases[i].between, &text),
+                        3, 7);
+        assert_state(&w, last, text.data, DOCUMENT_XML);
+        buf_fini(&text);
+        build_orders_end(&w);
+        tempdir_teardown(state);
+        tempdir_setup(state);
+    }
 }
 
 /* A page of a list that is no longer kept is refused, not made of another. */
