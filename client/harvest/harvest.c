@@ -491,7 +491,6 @@ open_follower(struct reader *r)
     };
     enum td_status rc;
     bool is_due;
-    int64_t us;
 
     if (!harvest_db_is_due(&h->target.db, r->feed.part.id, &is_due))
         return end_with_target(h);
@@ -504,8 +503,7 @@ open_follower(struct reader *r)
     r->is_anew = false;
     r->has_ended = false;
     r->feed.is_listing = r->feed.is_replay = false;
-    if (r->is_oai || strstr(r->url, "?verb=") || strstr(r->url, "&verb=") ||
-        !datetime_read(slice_of(r->feed.part.position), &us))
+    if (r->is_oai)
         return read_oai(r, after);
     rc = td_follower_open(r->source->client, r->url, &options, on_message, r,
                           &r->follower);
@@ -596,6 +594,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
            const char *url)
 {
     struct reader *r = calloc(1, sizeof(*r));
+    int64_t us;
 
     if (!ONE_MORE(h->readers, &h->capacity, h->n_readers) || !r ||
         !(r->url = strdup(url)))
@@ -607,6 +606,8 @@ add_reader(struct harvest *h, const struct harvest_source *source,
         return end_with_target(h);
     }
     r->feed.listed_us = r->feed.part.listed_us;
+    r->is_oai = strstr(url, "?verb=") || strstr(url, "&verb=") ||
+                !datetime_read(slice_of(r->feed.part.position), &us);
     if ((r->feed.part.id == 1
              ? asprintf(&r->listing, "%s.list", h->options->state)
              : asprintf(&r->listing, "%s.list-%lld", h->options->state,
@@ -720,10 +721,16 @@ open_readers(struct harvest *h)
         if (r->is_done || r->is_split)
             continue;
         is_busy = true;
-        if (!r->follower && r->begin_ms <= clock_steady_ms() &&
+        if (!r->follower && !r->is_oai && r->begin_ms <= clock_steady_ms() &&
             !open_follower(r))
             return false;
     }
+    /* A look at a provider waits while the others go on. */
+    for (size_t i = 0; i < h->n_readers && !h->is_over; i++)
+        if (h->readers[i]->is_oai && !h->readers[i]->is_done &&
+            h->readers[i]->begin_ms <= clock_steady_ms() &&
+            !open_follower(h->readers[i]))
+            return false;
     return is_busy && !h->is_over;
 }
 

@@ -542,7 +542,7 @@ harvest_feed_record(struct harvest_feed *f, struct slice identifier,
     /* A stamp may be a day. The digest is for the state alone. */
     const struct survey_resource version = {c->lastmod_us, {0}, digest >> 1};
     struct harvest_db *db = &f->target->db;
-    bool is_deleted = c->kind == CHANGE_DELETED, is_held = false;
+    bool is_deleted = c->kind == CHANGE_DELETED, is_held;
     struct slice loc = c->loc, gone;
     struct harvest_record had;
     struct harvest_known known;
@@ -553,17 +553,16 @@ harvest_feed_record(struct harvest_feed *f, struct slice identifier,
         !harvest_db_record(db, f->part.id, identifier, loc, f->survey_us, &had))
         return false;
     gone = slice_of(had.loc);
+    is_held = !is_deleted && loc.size && !had.is_taken && identifier.size;
     if (is_deleted) {
         gone = gone.size || had.is_taken ? gone : loc;
         loc.size = 0;
-    } else if (!loc.size || had.is_taken || !identifier.size) {
+    } else if (!is_held) {
         loc = gone; /* it stays as it was */
         if (!f->counts.left_out++)
             snprintf(f->counts.left_out_text, HARVEST_TEXT_SIZE,
                      "no loc, or that of another record: \"%s\"",
                      problem_quote(identifier).text);
-    } else {
-        is_held = true;
     }
     if (had.pass != f->survey_us || !identifier.size)
         ++*(is_deleted ? &f->n_tombs : is_held ? &f->n_held : &f->n_unread);

@@ -63,16 +63,16 @@ static enum status
 take_record(struct look *l)
 {
     struct slice id = slice_of(l->identifier), local = id;
-    const char *loc = l->feed->target->options->loc, *at;
+    const char *loc = l->feed->target->options->loc;
+    const char *at = loc ? strchr(loc, '{') : NULL;
     char place[10000], *room;
     struct buf to;
     struct change c;
 
     buf_init_fixed(&to, place, sizeof(place));
-    if (!loc) {
+    if (!at) {
         buf_add_text(&to, l->url);
     } else {
-        at = strchr(loc, '{');
         if (at[3] == '}' && slice_skip_start(&local, "oai:") &&
             slice_skip_past(&local, ":"))
             id = local;
@@ -203,12 +203,12 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     *l->why = *why;
     memset(l->date, 0, sizeof(*l) - offsetof(struct look, date));
     l->path.max = l->text.max = ANSWER_MAX;
-    if (!xml)
-        problem_memory(l->why);
-    else if (!why->rc && answer->status != 200)
+    if (!why->rc && answer->status != 200)
         fetch_refused(l->why, answer);
     else if (!why->rc &&
-             !(l->why->rc = xml_feed(xml, buf_slice(&answer->body), l->why)) &&
+             !(l->why->rc =
+                   xml ? xml_feed(xml, buf_slice(&answer->body), l->why)
+                       : problem_memory(l->why)) &&
              !(l->why->rc = xml_end(xml, l->why)) && !l->date[0])
         problem(l->why, STATUS_MALFORMED, "it is no answer of OAI-PMH");
     xml_free(xml);
@@ -223,7 +223,8 @@ exchange(struct look *l, const char *url)
     struct fetch_request request = {
         .max_bytes = ANSWER_MAX, .redirects = 10, .takes_gzip = true};
     struct harvest_target *t = l->feed->target;
-    unsigned ms, pause_ms = PAUSE_FIRST;
+    unsigned pause_ms = PAUSE_FIRST;
+    int64_t left_ms, end_ms;
 
     request.url = url;
     for (unsigned n = 1;; n++) {
@@ -238,12 +239,13 @@ exchange(struct look *l, const char *url)
         if (l->why->rc != STATUS_UNREACHABLE || n == ATTEMPTS ||
             l->why->retry_after_s > PATIENCE_DEFAULT / 1000)
             return l->why->rc;
-        ms = pause_asked(&pause_ms, PAUSE_MOST_MS, l->why->retry_after_s);
+        left_ms = pause_asked(&pause_ms, PAUSE_MOST_MS, l->why->retry_after_s);
         harvest_target_say(t, "%s: %s; again in %.1f s", url, l->why->text,
-                           ms / 1000.0);
-        if (client_wait(t->client, ms, NULL) &&
-            !harvest_target_fail(t, HARVEST_STOPPED))
-            return STATUS_STOPPED;
+                           (double)left_ms / 1000);
+        end_ms = clock_steady_ms() + left_ms;
+        for (; left_ms > 0; left_ms = end_ms - clock_steady_ms())
+            if (!harvest_target_turn(t, (int)left_ms))
+                return STATUS_STOPPED;
     }
 }
 
@@ -263,9 +265,8 @@ ask(struct look *l, const char *verb)
     buf_add(&to, url, own ? (size_t)(own - url) : strlen(url));
     if (!own)
         buf_add_text(&to, strchr(url, '?') ? "&" : "?");
-    buf_add_format(&to, "verb=%s", verb);
-    if (is_first && given && !is_other)
-        buf_add_text(&to, given);
+    buf_add_format(&to, "verb=%s%s", verb,
+                   is_first && given && !is_other ? given : "");
     if (is_first && (is_other || !strstr(url, "metadataPrefix=")))
         BUF_ADD(&to, "&metadataPrefix=oai_dc");
     if (is_first && l->from[0])
@@ -288,7 +289,7 @@ read_list(struct look *l)
 {
     struct harvest_feed *f = l->feed;
     char position[DATETIME_SIZE + 1], counts[64] = "none";
-    uint64_t sum = 0, had, size = UINT64_MAX;
+    uint64_t sum = 0, size = UINT64_MAX;
     unsigned n_idle = 0;
     int64_t us = DATETIME_NONE;
 
@@ -308,12 +309,10 @@ read_list(struct look *l)
             us = datetime_earlier(us, clock_now_us()) / 1000000 * 1000000;
             position[datetime_write_short(position, us)] = '\0';
         }
-        had = sum;
+        n_idle = f->n_held + f->n_tombs + f->n_unread > sum ? 0 : n_idle + 1;
         sum = f->n_held + f->n_tombs + f->n_unread;
-        n_idle = sum > had ? 0 : n_idle + 1;
         if (n_idle > IDLE_MOST)
-            return problem(l->why, STATUS_MALFORMED,
-                           "its resumption tokens lead to no new record");
+            return problem(l->why, STATUS_MALFORMED, "the list has no end");
         if (source_limits_check_resources(&l->client->room, sum, l->why))
             return l->why->rc;
         if (number_read(slice_of(l->list_size), &size))

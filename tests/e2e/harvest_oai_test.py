@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tidings_test.http import JSON
-from tidings_test.oai import Provider, envelope
+from tidings_test.oai import PerlProvider, Provider, envelope
 
 
 def at(day):
@@ -68,17 +68,16 @@ def test_a_second_look_asks_for_what_is_new(provider, target, harvest):
         "7 held + 1 deleted + 0 could not be read = 8; the provider counts 8"
     )
     assert [kind for kind, _ in told(target)] == ["created"] * 7
-    assert "from" not in provider.asked[1]
+    assert "from" not in provider.last_list()
 
     provider.put(2, "2026-10-01T01:00:00Z", title="Another")
     provider.put(9, "2026-10-01T01:00:00Z")
     provider.delete(3, "2026-10-01T01:00:00Z")
     provider.date = "2026-10-01T02:00:00Z"
-    provider.asked.clear()
     line = harvest("--json").output()
     look = json.loads(line)
     assert (look["added"], look["changed"], look["deleted"]) == (1, 1, 1)
-    assert provider.asked[1]["from"] == ["2026-09-30T00:00:00Z"]
+    assert provider.last_list()["from"] == ["2026-09-30T00:00:00Z"]
     assert "2 held + 1 deleted + 0 could not be read = 3 since" in look["records"]
     assert held(target) == set("1245679")
     assert "0 added, 0 changed, 0 deleted" in harvest().output()
@@ -100,7 +99,7 @@ def test_any_request_names_the_provider(query, provider, target, harvest):
     provider.delete(3, "2026-10-01T00:00:00Z")
     assert "1 deleted" in harvest(*loc, url=provider.link(query)).output()
     assert held(target) == set("124567")
-    assert all(asked["metadataPrefix"] for asked in provider.asked if "from" in asked)
+    assert provider.last_list()["metadataPrefix"] == ["oai_dc"]
 
 
 # The loc has the identifier, escaped, or its local part.
@@ -171,16 +170,15 @@ def test_stamps_of_days(provider, target, harvest):
     harvest()
     provider.put(4, "2026-10-01", title="Later on that day")
     harvest()
-    assert provider.asked[-1]["resumptionToken"] == ["2026-09-30!6"]
+    assert provider.last_list()["from"] == ["2026-09-30"]
     assert told(target)[7:] == [("updated", "4")]
 
 
 # A window of the user's is read whole at each look.
 def test_a_window_of_the_user(provider, target, harvest):
     for _ in range(2):
-        provider.asked.clear()
         harvest(url=provider.link("verb=ListRecords&metadataPrefix=oai_dc&from=2026-09-05"))
-        assert provider.asked[1]["from"] == ["2026-09-05"]
+        assert provider.last_list()["from"] == ["2026-09-05"]
     assert held(target) == set("567")
 
 
@@ -243,6 +241,105 @@ def test_a_harvest_goes_on(provider, target, start, tmp_path):
     target.wait_last(8)
     process.stop()
     assert held(target) == set("234567")
+
+
+# Nothing is posted, and the state stays as it is.
+def test_a_dry_run_shows_what_would_change(provider, target, harvest):
+    for _ in range(2):
+        assert "7 added" in harvest("--dry-run").output()
+    assert told(target) == []
+    harvest()
+    provider.delete(7, "2026-10-01T00:00:00Z")
+    for _ in range(2):
+        assert "0 added, 0 changed, 1 deleted" in harvest("--dry-run").output()
+    assert len(told(target)) == 7
+
+
+@pytest.fixture
+def begin(provider, target, start, tmp_path):
+    """begin(source...): a harvest that goes on, with the state of `harvest`."""
+
+    def begin(*sources):
+        options = ("--state", tmp_path / "state", "--every", "0.1")
+        return start("tidings", "harvest", provider.link(), *sources, target.url, *options)
+
+    return begin
+
+
+# R-140: it is killed in the middle of the list, and reads it once more.
+def test_a_harvest_that_is_killed(provider, target, harvest, begin):
+    def trick(asked, answer):
+        if "resumptionToken" in asked:
+            provider.is_free.clear()
+        return answer
+
+    provider.tricks = [trick]
+    process = begin()
+    provider.asked.find(lambda asked: asked.get("resumptionToken") == ["!6"])
+    process.kill()
+    provider.tricks = []
+    provider.release()
+    harvest()
+    assert told(target) == [("created", str(n)) for n in range(1, 8)]
+
+
+# A provider that is silent, or asks to be left alone, holds up no other source; and the
+# harvest ends when it is told to.
+@pytest.mark.parametrize("is_silent", [True, False], ids=["silent", "busy"])
+def test_a_provider_that_makes_wait(is_silent, provider, target, site, begin):
+    site.put("/list.txt", "http://r.example/x\n")
+    if is_silent:
+        provider.hold()
+    else:
+        provider.tricks = [lambda *_: (503, ["Retry-After: 30"], "")]
+    process = begin(site.link("/list.txt"))
+    target.wait_last(1)
+    assert told(target) == [("created", "x")]
+    site.put("/list.txt", "http://r.example/x\nhttp://r.example/y\n")
+    target.wait_last(2)
+    process.stop()
+
+
+# Judges
+
+
+# A provider that Debian's libhttp-oai-perl makes.
+def test_a_provider_of_another_author(target, run, tmp_path):
+    if not PerlProvider.is_installed():
+        pytest.skip("libhttp-oai-perl is not installed")
+    provider = PerlProvider()
+    for n in range(1, 8):
+        provider.put(n, at(n), title="Tïtle & more")
+    provider.delete(3, at(9))
+    command = ("tidings", "harvest", provider.link(), target.url, "--once")
+    options = ("--state", tmp_path / "state")
+    line = run(*command, *options).output()
+    assert line.endswith("6 held + 1 deleted + 0 could not be read = 7; the provider counts 7")
+    provider.delete(4, "2030-01-01T00:00:00Z")
+    provider.put(5, "2030-01-01T00:00:00Z", title="Another")
+    assert "0 added, 1 changed, 1 deleted" in run(*command, *options).output()
+    assert held(target) == set("12567")
+    headers = ("--loc", "http://r.example/{id}", "--state", tmp_path / "headers")
+    command = ("tidings", "harvest", provider.link("verb=ListIdentifiers"), target.url)
+    assert "= 7; the provider counts 7" in run(*command, "--once", *headers).output()
+    provider.end()
+
+
+# A set that the broker itself provides.
+@pytest.mark.parametrize("verb", ["ListRecords", "ListIdentifiers"])
+def test_a_set_of_our_own(verb, broker, target, run, tmp_path):
+    source = broker.set()
+    source.post(250)
+    url = f"{source.url}/oai?verb={verb}&metadataPrefix=oai_dc"
+    loc = ("--loc", "http://r.example/{id}") if verb == "ListIdentifiers" else ()
+    command = ("tidings", "harvest", url, target.url, "--once", *loc)
+    options = ("--state", tmp_path / "state")
+    line = run(*command, *options).output()
+    assert "250 held + 0 deleted + 0 could not be read = 250; the provider counts" in line
+    source.post_change("http://example.com/r/1", "deleted")
+    source.post_change("http://example.com/r/new", "created")
+    assert "1 added, 0 changed, 1 deleted" in run(*command, *options).output()
+    assert target.last() == 252
 
 
 # What a provider does wrong. Each trick gets a request and the right answer.
@@ -322,9 +419,9 @@ def at_first(trick):
 # fmt: off
 FAULTS = {
     # name: (trick, exit status, what it says, resources)
-    "the same token for ever": (replacing('!6</', '!3</'), 1, "lead to no new record", 6),
-    "a list that goes round": (going_round, 1, "lead to no new record", 7),
-    "empty answers with tokens for ever": (counting_up, 1, "lead to no new record", 0),
+    "the same token for ever": (replacing('!6</', '!3</'), 1, "the list has no end", 6),
+    "a list that goes round": (going_round, 1, "the list has no end", 7),
+    "empty answers with tokens for ever": (counting_up, 1, "the list has no end", 0),
     "an empty answer with a token": (once(lambda *_: token("!3")), 0, "7 held", 7),
     "counts too many": (replacing('Size="7"', 'Size="9"'), 1, "= 7; the provider counts 9", 7),
     "counts too few": (replacing('Size="7"', 'Size="5"'), 1, "= 7; the provider counts 5", 7),

@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from tidings_test.oai import Provider
+
 from tidings_test.http import JSON
 
 # Addresses of the test's own network: one of the Internet, one of a private network.
@@ -127,6 +129,20 @@ def test_no_document_is_fetched_from_this_machine(
         assert not len(near.connections)
         if path == "/moved.xml":
             assert (done.wait(), NEAR in done.errors()) == (1, True), done.errors()
+
+
+# A provider of OAI-PMH redirects in the middle of its list.
+def test_no_record_is_fetched_from_this_machine(near, run, tmp_path, broker):
+    provider = Provider(PUBLIC)
+    for n in range(5):
+        provider.put(n, "2026-09-01T00:00:00Z")
+    moved = 302, [f"Location: {near.link('/list.xml')}"], ""
+    provider.tricks = [lambda asked, answer: moved if "resumptionToken" in asked else answer]
+    line = ("tidings", "harvest", provider.link(), broker.set().url, "--once")
+    done = run(*line, "--state", tmp_path / "state", status=1)
+    assert NEAR in done.errors()
+    assert not len(near.connections)
+    provider.end()
 
 
 # A source on this machine, or in a private network, names what is as near as itself.

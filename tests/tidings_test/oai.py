@@ -4,17 +4,21 @@
     provider.put(1, "2026-09-01T00:00:00Z")
     provider.delete(1, "2026-09-02T00:00:00Z")
     ... the program under test asks for provider.link("verb=ListRecords") ...
-    assert provider.asked[-1]["from"] == ["2026-09-02T00:00:00Z"]
+    assert provider.last_list()["from"] == ["2026-09-02T00:00:00Z"]
 
 Its manners are attributes, or functions in `tricks`: each gets the parameters of a
 request and the answer that a good provider gives, and returns what is sent instead: a
 text, or (status, header lines, text).
 """
 
+import asyncio
+import pathlib
+import subprocess
 import urllib.parse
 from xml.sax.saxutils import escape
 
-from tidings_test.servers import Server
+from tidings_test.servers import Server, call
+from tidings_test.waiting import Arrivals
 
 NS = "http://www.openarchives.org/OAI/2.0/"
 DC = (
@@ -35,7 +39,7 @@ class Provider(Server):
 
     def __init__(self, host="127.0.0.1"):
         self.records = {}
-        self.asked = []  # the parameters of each request, in order
+        self.asked = Arrivals("the requests to the provider")  # their parameters
         self.date = "2026-10-01T00:00:00Z"  # its clock
         self.earliest = "2000-01-01T00:00:00Z"
         self.deleted = "persistent"
@@ -43,6 +47,8 @@ class Provider(Server):
         self.size = 3  # records of an answer
         self.counts = True  # completeListSize
         self.tricks = []
+        self.is_free = asyncio.Event()  # answers may go; on the servers' thread
+        self.is_free.set()
         super().__init__(host)
 
     def link(self, query="verb=ListRecords&metadataPrefix=oai_dc"):
@@ -55,12 +61,25 @@ class Provider(Server):
     def delete(self, n, stamp):
         self.records[n] = [stamp, [], "", True]
 
+    def hold(self):
+        """Take requests and answer none, until release()."""
+        call(self.is_free.clear)
+
+    def release(self):
+        call(self.is_free.set)
+
+    def last_list(self):
+        """The first request of the last list."""
+        lists = [a for a in self.asked if "verb" in a and "resumptionToken" not in a]
+        return [a for a in lists if a["verb"][0].startswith("List")][-1]
+
     async def serve(self, peer):
         while request := await peer.request():
             query = request.target.partition("?")[2]
             asked = urllib.parse.parse_qs(query)
-            self.asked.append(asked)
-            answer = envelope(self._body(asked), self.date)
+            self.asked.add(asked)
+            await self.is_free.wait()
+            answer = self.answer(asked)
             for trick in self.tricks:
                 answer = trick(asked, answer)
             status, lines, text = (
@@ -73,6 +92,9 @@ class Provider(Server):
                 f"Content-Length: {len(body)}\r\n\r\n".encode()
                 + body
             )
+
+    def answer(self, asked):
+        return envelope(self._body(asked), self.date)
 
     def _body(self, asked):
         (verb,) = asked.get("verb", [""])
@@ -128,3 +150,25 @@ class Provider(Server):
             "</oai_dc:dc></metadata>"
         )
         return f"<record>{header}{'' if is_deleted else metadata}</record>"
+
+
+class PerlProvider(Provider):
+    """The same, but all answers are made by Debian's libhttp-oai-perl."""
+
+    program = pathlib.Path(__file__).parent / "oai_provider.pl"
+
+    @staticmethod
+    def is_installed():
+        return not subprocess.run(("perl", "-MHTTP::OAI", "-e", "1"), capture_output=True).returncode
+
+    def answer(self, asked):
+        lines = [
+            "\t".join((str(n), stamp, "" if is_deleted else urls[0], title))
+            for n, (stamp, urls, title, is_deleted) in self.records.items()
+        ]
+        words = [f"{name}={value[0]}" for name, value in asked.items()]
+        command = ("perl", self.program, *words)
+        done = subprocess.run(
+            command, input="\n".join(lines).encode(), capture_output=True, check=True
+        )
+        return done.stdout.decode()
