@@ -182,6 +182,8 @@ struct td_audit_options {
     /* Events of the repair; and TD_SYNC_TROUBLE. */
     void (*on_event)(const struct td_sync_event *event, void *user);
     void *user;
+    const char *filter; /* td_diff alone: of both states, as in td_sync_options;
+                           NULL: that of a mirror, else all */
 };
 
 /* Numbers of resources; n_compared includes the findings. */

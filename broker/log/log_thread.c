@@ -8,7 +8,6 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/log/log_set.h"
-#include "broker/log/record.h"
 #include "proto/resourcesync/document_write.h"
 
 /* A round takes posts until it has this many bytes, so that a commit stays

@@ -47,6 +47,8 @@ static const struct option options[] = {
     {"loc", "URL", LENT(how.loc), NULL, "of OAI-PMH: https://a.org/{id}"},
     {"republish", NULL, FLAG(how.republishes), NULL,
      "store the bytes, too, under addresses of the set: SET-URL/r/..."},
+    {"filter", "FILTER", LENT(how.filter), NULL,
+     "a part: 'tag=a&prefix=http://...&type=image/*', or all"},
     {"max-file", "BYTES", LIMIT(limits.max_file_bytes), "none",
      "with --republish: leave out a resource that is longer"},
     LIMIT_ROWS(limits),

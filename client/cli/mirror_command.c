@@ -444,6 +444,8 @@ const struct command audit_command = {
 
 static const struct option diff_options[] = {
     LIMIT_ROWS(limits),
+    {"filter", "FILTER", LENT(audit.filter), NULL,
+     "of a part: 'tag=a&prefix=http://...&type=image/*'"},
     {"json", NULL, FLAG(is_json), NULL, "each difference as a line of JSON"},
     PROGRESS_ROW(has_no_progress),
 };

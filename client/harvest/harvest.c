@@ -454,8 +454,9 @@ read_oai(struct reader *r, const char *after)
     if ((how->is_once && r->feed.part.doubt[0]) ||
         age_us >= (int64_t)how->compare_ms * 1000)
         after = "";
-    if (how->republishes) {
-        harvest_target_say(&r->harvest->target, "--republish takes no OAI-PMH");
+    if (how->republishes || r->harvest->target.filter.text_size) {
+        harvest_target_say(&r->harvest->target, "%s takes no OAI-PMH",
+                           how->republishes ? "--republish" : "--filter");
         return end_harvest(r->harvest, HARVEST_USAGE);
     }
     r->is_oai = true;
@@ -499,7 +500,13 @@ open_follower(struct reader *r)
     /* A place of a listing, from which nothing would be repaired. */
     if (r->is_anew || (is_due && after[0] != '@'))
         after = "0";
-    options.after = after;
+    r->feed.is_anew = !strcmp(r->feed.part.doubt, HARVEST_REFILTERED);
+    if (r->feed.is_anew) {
+        options.baseline = TD_BASELINE_FIRST;
+        after = "";
+    } else {
+        options.after = after;
+    }
     r->is_anew = false;
     r->has_ended = false;
     r->feed.is_listing = r->feed.is_replay = false;
@@ -618,6 +625,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
     if ((h->options->is_dry && !copy_listing(r)) ||
         (source->files && client_add_source(source->files, source->url)))
         goto failed;
+    r->feed.loc.max = SIZE_MAX / 2;
     r->feed.target = &h->target;
     r->feed.outbox = &h->outbox;
     r->feed.url = r->url;
@@ -753,12 +761,30 @@ turn_handles(struct harvest *h)
     return harvest_target_turn(&h->target, wait_ms) || end_with_target(h);
 }
 
+/* Without a filter it keeps that of the state. */
+static bool
+take_filter(struct harvest *h)
+{
+    struct harvest_target *t = &h->target;
+    const char *given = h->options->filter;
+
+    if (part_filter_read(&t->filter, given ? given : t->db.filter, &t->why)) {
+        harvest_target_say(t, "--filter: %s", t->why.text);
+        return end_harvest(h, HARVEST_USAGE);
+    }
+    return slice_is(filter_text(&t->filter), t->db.filter) ||
+           harvest_db_set_filter(&t->db, filter_text(&t->filter)) ||
+           end_with_target(h);
+}
+
 static bool
 begin_harvest(struct harvest *h)
 {
     char other[HARVEST_TEXT_SIZE];
     bool is_other;
 
+    if (!take_filter(h))
+        return false;
     if (!harvest_target_begin(&h->target, &is_other) ||
         !harvest_target_look(&h->target, &is_other) || !find_other(h, other))
         return end_with_target(h);

@@ -61,6 +61,8 @@ struct harvest_options {
     bool keeps_links;          /* also collection and canonical */
     bool skips_bad;            /* rows that were left out are no failure */
     bool republishes;          /* the set gets copies (copy.h) */
+    const char *filter;        /* of resources (part_filter.h); "all"; NULL:
+                                  that of the last time */
     void (*say)(const char *text, void *user);
     void (*on_look)(const struct harvest_look *look, void *user);
     /* The harvest calls it with each change that it posts; NULL: nobody asks.

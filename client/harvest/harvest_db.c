@@ -44,6 +44,8 @@ static const char *const steps[] = {
     " loc TEXT, pass INTEGER NOT NULL,"
     " PRIMARY KEY (part, identifier), UNIQUE (part, loc)) WITHOUT ROWID;",
 
+    "ALTER TABLE target ADD COLUMN filter TEXT NOT NULL DEFAULT '';"
+
     "CREATE TABLE deferred (id INTEGER PRIMARY KEY AUTOINCREMENT,"
     " loc TEXT NOT NULL, part INTEGER NOT NULL,"
     " lastmod INTEGER, hash TEXT NOT NULL, length INTEGER,"
@@ -110,20 +112,21 @@ fail_damaged(struct harvest_db *h)
 static bool
 read_target(struct harvest_db *h, const char *target)
 {
-    struct slice url, position;
+    struct slice url, position, filter;
     struct db_rows rows;
 
     if (!DO(h,
-            "INSERT INTO target SELECT ?1, '', 1, 0"
+            "INSERT INTO target SELECT ?1, '', 1, 0, ''"
             " WHERE NOT EXISTS (SELECT 1 FROM target)",
             target))
         return false;
     rows = ROWS(h, "SELECT url, position, is_new, adopter,"
-                   " EXISTS (SELECT 1 FROM resource WHERE part = 0)"
+                   " EXISTS (SELECT 1 FROM resource WHERE part = 0), filter"
                    " FROM target");
-    if (DB_NEXT(&rows, &url, &position, &h->is_new, &h->adopter,
-                &h->has_strays)) {
-        if (!url.size || !slice_copy(h->target, sizeof(h->target), position))
+    if (DB_NEXT(&rows, &url, &position, &h->is_new, &h->adopter, &h->has_strays,
+                &filter)) {
+        if (!url.size || !slice_copy(h->target, sizeof(h->target), position) ||
+            !slice_copy(h->filter, sizeof(h->filter), filter))
             rows.rc = fail_damaged(h);
         else if (!slice_is(url, target))
             rows.rc =
@@ -199,6 +202,16 @@ harvest_db_end_adoption(struct harvest_db *h, const char *position)
     snprintf(h->target, sizeof(h->target), "%s", position);
     h->is_new = false;
     return true;
+}
+
+bool
+harvest_db_set_filter(struct harvest_db *h, struct slice filter)
+{
+    snprintf(h->filter, sizeof(h->filter), "%.*s", SLICE_ARG(filter));
+    return begin_rows(h) &&
+           commit_rows(h, DO(h, "UPDATE target SET filter = ?1", filter) &&
+                              DO(h, "UPDATE part SET complete = 0, doubt = ?1",
+                                 HARVEST_REFILTERED));
 }
 
 bool

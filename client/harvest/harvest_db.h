@@ -33,6 +33,7 @@
  */
 #pragma once
 
+#include "client/lib/part_filter.h"
 #include "client/survey/survey.h"
 
 #define HARVEST_POSITION_SIZE 320
@@ -46,9 +47,10 @@ struct harvest_db {
                                            post; "": there was none */
     bool is_new; /* the resources that the set has were not read yet (part 0, or
                     part 1 where `tidings relay` owned the set) */
-    bool has_strays;             /* part 0 has resources */
-    int64_t adopter;             /* part 0 or 1 */
-    struct buf loc, hash, entry; /* the last ones handed out */
+    bool has_strays;                  /* part 0 has resources */
+    int64_t adopter;                  /* part 0 or 1 */
+    char filter[FILTER_TEXT_MAX + 1]; /* of resources; "": none */
+    struct buf loc, hash, entry;      /* the last ones handed out */
     char *copy; /* of a dry run: the path of what it works on; NULL: none */
     struct problem *why; /* lent */
 };
@@ -68,6 +70,12 @@ void harvest_db_close(struct harvest_db *db);
 bool harvest_db_note_target(struct harvest_db *db, const char *position);
 
 bool harvest_db_end_adoption(struct harvest_db *db, const char *position);
+
+/* The doubt of a source that is not wholly read with another filter yet. */
+#define HARVEST_REFILTERED "the filter has changed"
+
+/* The set has another part of all sources from now on. */
+bool harvest_db_set_filter(struct harvest_db *db, struct slice filter);
 
 /* Forgets what the sources have, and their positions: the set is another one.
  */

@@ -87,7 +87,6 @@ loc_of(struct harvest_feed *f, const struct td_change *c)
 {
     if (!f->target->options->republishes)
         return slice_of(c->loc);
-    f->loc.max = SIZE_MAX / 2;
     buf_clear(&f->loc);
     copy_write_loc(&f->loc, f->target->home, slice_of(c->loc));
     return buf_slice(&f->loc);
@@ -205,8 +204,11 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
                struct slice loc, const struct harvest_known *known)
 {
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
+    bool is_own = c->change && !strcmp(c->change, "deleted");
     bool is_left = false;
 
+    if (!is_known && f->target->filter.text_size)
+        return true;
     if (!is_known && !f->has_log) {
         /* The source may name its deletions otherwise. */
         if (!f->suspicion[0])
@@ -214,8 +216,8 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
                      "a deletion of %.*s, which the set does not have",
                      loc.size < 300 ? (int)loc.size : 300, loc.data);
     } else if (!known->is_elsewhere &&
-               !add_entry(f, loc, harvest_text_of(c), &none, "deleted",
-                          c->change != NULL, &is_left))
+               !add_entry(f, loc, harvest_text_of(c), &none, "deleted", is_own,
+                          &is_left))
         return false;
     return is_left ||
            harvest_db_remove(&f->target->db, f->part.id, loc,
@@ -246,8 +248,9 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = &f->target->db;
     struct survey_resource version = harvest_version_of(c);
+    bool is_deleted = (c->change && !strcmp(c->change, "deleted")) ||
+                      !part_filter_passes(&f->target->filter, c, &f->loc);
     struct slice loc = loc_of(f, c);
-    bool is_deleted = c->change && !strcmp(c->change, "deleted");
     struct harvest_known known;
     bool is_left;
 
@@ -256,7 +259,8 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
         return false;
     if (is_deleted)
         return f->is_replay || apply_deletion(f, c, loc, &known);
-    if (f->has_only_list || f->is_replay)
+    if (f->has_only_list || f->is_replay || f->is_anew ||
+        (f->target->filter.text_size && !known.is_there))
         return apply_resource(f, loc, &version, harvest_text_of(c), &known);
     if (!add_entry(f, loc, harvest_text_of(c), &version,
                    c->change ? c->change : "updated", c->change != NULL,
@@ -305,6 +309,12 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
 {
     if (!message->position || !learn_source(f, message) || !flush_full(f))
         return false;
+    if (f->is_anew && f->has_log) {
+        f->is_anew = false;
+        f->is_replay = harvest_db_begin_list(&f->target->db, f->part.id);
+        if (!f->is_replay)
+            return false;
+    }
     for (size_t i = 0; i < message->n_changes; i++) {
         /* Entries without seqs have no position between them. */
         if (message->last && i > 0 && is_full(f->outbox)) {
@@ -329,9 +339,12 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = &f->target->db;
     struct survey_resource version = harvest_version_of(c);
+    bool is_out = !part_filter_passes(&f->target->filter, c, &f->loc);
     struct slice loc = loc_of(f, c);
     struct harvest_known known;
 
+    if (is_out)
+        return true;
     if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
         !harvest_db_list(db, f->part.id, loc, true))
         return false;
@@ -499,7 +512,7 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
         if (!harvest_feed_flush(f->outbox))
             return false;
         f->is_listing = true;
-        f->is_replay = false;
+        f->is_replay = f->is_anew = false;
         f->n_listed = 0;
         f->is_comparison = message->is_comparison != 0;
         f->survey_us = clock_now_us();

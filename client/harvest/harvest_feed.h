@@ -41,6 +41,7 @@ struct harvest_feed {
     bool is_comparison;
     bool is_routine; /* nothing is suspicious: the comparison is not said */
     bool is_replay;  /* the whole history takes the place of the list */
+    bool is_anew;    /* it is read from the beginning, and the set has some */
     uint64_t n_listed;
     int64_t survey_us; /* when it began, by our clock */
     bool has_position; /* `position` is that of the last change in the outbox */
@@ -51,7 +52,7 @@ struct harvest_feed {
     uint64_t n_held, n_tombs, n_unread;
     bool is_unproven;        /* it does not show all deletions */
     struct td_client *files; /* for the bytes of copies; NULL: there are none */
-    struct buf loc;          /* of a copy */
+    struct buf loc;          /* of a copy, or what a filter sees */
     bool is_lacking;         /* the bytes of the last copy could not be had */
 };
 

@@ -20,6 +20,7 @@ struct harvest_target {
     struct td_client *client; /* of the options, as is `url` */
     const char *url;
     struct harvest_db db;
+    struct filter filter;         /* of resources */
     struct problem why;           /* of the state */
     char epoch[TD_POSITION_SIZE]; /* of its log; "": there is no set yet */
     enum harvest_end end;         /* why a function returned false */

@@ -714,16 +714,32 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     return end_audit(&a, result);
 }
 
+/* A mirror does not know which of its resources would pass. */
+static bool
+has_part(const struct mirror *m, const char *side, const struct filter *part,
+         struct problem *why)
+{
+    return slice_equal(filter_text(&m->filter), filter_text(part)) ||
+           !problem(why, STATUS_INVALID, "%s is the mirror of another part: %s",
+                    side, m->db.filter[0] ? m->db.filter : "all");
+}
+
 /* Opens one state: of the mirror in the directory `side`, or of the source at
  * that URL. */
 static bool
 open_side(struct audit *a, struct mirror *m, const char *side)
 {
     bool is_web = strstr(side, "://");
+    const char *part = a->options->filter;
+    struct filter filter = m->filter;
 
+    if (part && part_filter_read(&filter, part, &a->why))
+        return false;
+    m->filter = filter;
     if ((!is_web && !(m->dir = mirror_dir_open(side, false, &a->why))) ||
         !mirror_open_db(m, m->dir, is_web ? "" : "mirror.db", &a->why) ||
         (m->dir && !mirror_take_filter(m, &a->why)) ||
+        (part && !has_part(m, side, &filter, &a->why)) ||
         (is_web && sync_run_source(m, side, true, &a->why)))
         return false;
     a->theirs.filter = m->filter; /* what a mirror has a part of */

@@ -90,21 +90,9 @@ bool
 mirror_take_filter(struct mirror *m, struct problem *why)
 {
     const char *given = m->options->filter;
-    struct slice rest = slice_of(given ? given : m->db.filter);
 
-    if (given && !strcmp(given, "all"))
-        rest.size = 0;
-    if (filter_read(&m->filter, rest, why))
-        why->rc = STATUS_INVALID;
-    while (!why->rc && rest.size) {
-        struct slice value = slice_take(&rest, '&');
-
-        if (!filter_is_name(slice_take(&value, '=')) ||
-            m->filter.n[FILTER_CHANGE] || m->filter.n[FILTER_DATA])
-            problem(why, STATUS_INVALID,
-                    "no filter of tag=, prefix= and type=: %.1000s", given);
-    }
-    if (!why->rc && !slice_is(filter_text(&m->filter), m->db.filter) &&
+    if (!part_filter_read(&m->filter, given ? given : m->db.filter, why) &&
+        !slice_is(filter_text(&m->filter), m->db.filter) &&
         !mirror_db_set_filter(&m->db, filter_text(&m->filter)))
         *why = m->why;
     return !why->rc;

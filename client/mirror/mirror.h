@@ -18,6 +18,7 @@
 #pragma once
 
 #include "client/lib/client.h"
+#include "client/lib/part_filter.h"
 #include "client/mirror/mirror_db.h"
 #include "client/mirror/mirror_dir.h"
 

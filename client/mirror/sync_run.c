@@ -219,21 +219,6 @@ describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
     return !f->hash.failed && !f->links.failed;
 }
 
-/* True if the resource passes the mirror's filter, or nobody can say. */
-static bool
-passes(struct set_sync *f, const struct td_change *c)
-{
-    const struct change change = {.loc = slice_of(c->loc),
-                                  .type = slice_of(c->type),
-                                  .tags = slice_of(c->tags)};
-    struct fragment fragment;
-
-    buf_clear(&f->links);
-    return !f->m->filter.text_size ||
-           fragment_write(&f->links, &change, &fragment, NULL) ||
-           filter_passes(&f->m->filter, buf_slice(&f->links), fragment.hole);
-}
-
 static bool
 report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 {
@@ -247,7 +232,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
         return true;
     if (is_baseline && !mirror_write(m))
         return false;
-    is_out = !passes(f, c);
+    is_out = !part_filter_passes(&f->m->filter, c, &f->links);
     if (is_baseline && is_out)
         return true;
     if (!describe_change(f, c, is_baseline, &t))
