@@ -423,6 +423,7 @@ FAULTS = {
     "a list that goes round": (going_round, 1, "the list has no end", 7),
     "empty answers with tokens for ever": (counting_up, 1, "the list has no end", 0),
     "an empty answer with a token": (once(lambda *_: token("!3")), 0, "7 held", 7),
+    "an end too early": (replacing("!3</", "</"), 1, "= 3; the provider counts 7", 3),
     "counts too many": (replacing('Size="7"', 'Size="9"'), 1, "= 7; the provider counts 9", 7),
     "counts too few": (replacing('Size="7"', 'Size="5"'), 1, "= 7; the provider counts 5", 7),
     "counts with words": (replacing('Size="7"', 'Size="many"'), 0, "counts none", 7),
