@@ -282,6 +282,33 @@ read_past(const struct route_call *call, struct opening *o)
                              NULL, call->why);
 }
 
+/* The time for which a TimeGate is asked. */
+static enum status
+read_wished_time(const struct route_call *call, struct opening *o)
+{
+    struct slice text;
+
+    return o->found.memento == MEMENTO_GATE &&
+                   request_header(call->rq, "accept-datetime", &text)
+               ? read_datetime(text, &o->wish.at_us, call->why)
+               : STATUS_OK;
+}
+
+/* Answers with what was opened, now or later. */
+static enum status
+answer_opened(const struct route_call *call, struct opening *o)
+{
+    if (o->status == STATUS_AGAIN) {
+        open_later(call, o);
+        return STATUS_OK;
+    }
+    if (!o->status) {
+        answer_document(call->rq, o);
+        document_close(&o->document);
+    }
+    return o->status;
+}
+
 /* The route with a set is that of its resources. */
 enum status
 handle_documents_get(const struct route_call *call)
@@ -333,20 +360,11 @@ handle_documents_get(const struct route_call *call)
         o.status = query_number(rq, "page", 1, PAGES_MAX, &o.wish.page, NULL,
                                 call->why);
     }
-    if (!o.status && o.found.memento == MEMENTO_GATE &&
-        request_header(rq, "accept-datetime", &text))
-        o.status = read_datetime(text, &o.wish.at_us, call->why);
+    if (!o.status)
+        o.status = read_wished_time(call, &o);
     if (!call->set)
         o.conditions = conditional_read(rq);
     if (!o.status)
         o.status = documents_open(&o.found, &o.wish, &o.document, call->why);
-    if (o.status == STATUS_AGAIN) {
-        open_later(call, &o);
-        return STATUS_OK;
-    }
-    if (!o.status) {
-        answer_document(rq, &o);
-        document_close(&o.document);
-    }
-    return o.status;
+    return answer_opened(call, &o);
 }

@@ -589,9 +589,9 @@ pg_append(struct journal *journal, const struct journal_place *place,
     if (!j->is_presumed)
         statements[END_BEGIN].sql = "SELECT 1";
     if (is_cut)
-        statements[END_APPEND] = (struct pg_statement){
-            APPEND(STAGED), .absent = STATUS_CONFLICT,
-            .reason = ends[END_APPEND].reason};
+        statements[END_APPEND] =
+            (struct pg_statement){APPEND(STAGED), .absent = STATUS_CONFLICT,
+                                  .reason = ends[END_APPEND].reason};
     statements[END_APPEND].values =
         DB_VALUES(place->n, &place->chain, j->now_us, o->broker, record,
                   o->instance, &j->before);

@@ -845,6 +845,27 @@ start_next(struct baseline *b)
                                                                     : NULL);
 }
 
+/* No part is left. True: there is no list to check, and the baseline has ended,
+ * or goes on with what the search has found. */
+static bool
+ends_without_list(struct baseline *b)
+{
+    if (b->base.is_wanted)
+        end_search(b);
+    else if (b->plan.takes)
+        end_baseline(b);
+    else if (b->has_list)
+        return false;
+    else if (b->lost.rc)
+        fail_because(b, &b->lost);
+    else if (b->n_known > 0)
+        fail_baseline(b, STATUS_MALFORMED,
+                      "its index leads in a circle, and to no list");
+    else
+        return false;
+    return true;
+}
+
 static void
 on_turn(void *user)
 {
@@ -871,18 +892,7 @@ on_turn(void *user)
     if (part) {
         b->now = *part;
         start_next(b);
-    } else if (b->base.is_wanted) {
-        end_search(b);
-        return;
-    } else if (b->plan.takes) {
-        end_baseline(b);
-        return;
-    } else if (b->lost.rc && !b->has_list) {
-        fail_because(b, &b->lost);
-        return;
-    } else if (b->n_known > 0 && !b->has_list) {
-        fail_baseline(b, STATUS_MALFORMED,
-                      "its index leads in a circle, and to no list");
+    } else if (ends_without_list(b)) {
         return;
     } else if (has_to_check(b)) {
         struct survey_version known = {.etag = ""};

@@ -280,9 +280,13 @@ open_target(const struct arguments *arguments, enum exit_code *code)
 static enum exit_code
 check_sources(const struct arguments *arguments)
 {
+    const struct harvest_values *values = arguments->values;
+    const char *loc = values->how.loc;
     char **urls = arguments->operands;
     int n = arguments->n_operands - 1;
 
+    if (loc && !strstr(loc, "{id}") && !strstr(loc, "{identifier}"))
+        return bad_usage("--loc has no {id} and no {identifier}");
     if (n > HARVEST_SOURCES_MAX)
         return bad_usage("a harvest has up to %d sources", HARVEST_SOURCES_MAX);
     for (int i = 0; i < n; i++) {
@@ -298,6 +302,26 @@ check_sources(const struct arguments *arguments)
                                         : "a source is there twice");
     }
     return EXIT_GOOD;
+}
+
+static enum exit_code
+open_sources(const struct arguments *arguments, struct harvest_source *sources)
+{
+    struct harvest_values *values = arguments->values;
+    const struct harvest_options *how = &values->how;
+    enum exit_code code = EXIT_GOOD;
+
+    for (size_t i = 0; !code && i < how->n_sources; i++) {
+        sources[i].url = arguments->operands[i];
+        sources[i].client = open_client(arguments, sources[i].url, &code);
+        if (how->republishes && !how->is_dry && !code)
+            sources[i].files = open_client(arguments, sources[i].url, &code);
+        if (sources[i].client)
+            td_limit(sources[i].client, &values->limits);
+        if (sources[i].files)
+            td_limit(sources[i].files, &values->limits);
+    }
+    return code;
 }
 
 static enum exit_code
@@ -318,9 +342,6 @@ run_harvest(const struct arguments *arguments)
 
     if (!sources)
         return failed(NO_MEMORY);
-    if (how->loc && !strstr(how->loc, "{id}") &&
-        !strstr(how->loc, "{identifier}"))
-        return bad_usage("--loc has no {id} and no {identifier}");
     how->set_url = arguments->operands[n];
     how->sources = sources;
     how->n_sources = n;
@@ -336,18 +357,9 @@ run_harvest(const struct arguments *arguments)
                                 arguments->operands, n, !how->is_dry);
     if (!code)
         how->target = open_target(arguments, &code);
-    for (size_t i = 0; how->target && i < n; i++) {
-        sources[i].url = arguments->operands[i];
-        sources[i].client = open_client(arguments, sources[i].url, &code);
-        if (how->republishes && !how->is_dry && !code)
-            sources[i].files = open_client(arguments, sources[i].url, &code);
-        if (code)
-            goto out;
-        td_limit(sources[i].client, &values->limits);
-        if (sources[i].files)
-            td_limit(sources[i].files, &values->limits);
-    }
-    if (how->target) {
+    if (how->target)
+        code = open_sources(arguments, sources);
+    if (how->target && !code) {
         signals_stop_client(how->target);
         signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
         end = harvest_run(how);
@@ -359,7 +371,6 @@ run_harvest(const struct arguments *arguments)
         if (values->error)
             code = cannot_write(values->error);
     }
-out:
     for (size_t i = 0; i < n; i++) {
         td_close(sources[i].client);
         td_close(sources[i].files);

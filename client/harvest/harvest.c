@@ -247,15 +247,17 @@ end_look(struct reader *r)
     struct harvest *h = r->harvest;
     struct harvest_counts *c = &r->feed.counts;
     bool is_first = !r->has_looked;
+    /* A log is looked at with each heartbeat, which is worth a report where
+     * something has changed, and else as often as a list is read. */
+    bool is_due = !r->feed.has_log ||
+                  clock_steady_ms() - r->reported_ms >= h->options->every_ms;
 
     r->has_looked = true;
     if (r->feed.is_replay && !harvest_feed_end_replay(&r->feed))
         return false;
     if (r->feed.has_only_list && !r->is_doubted && !r->is_oai)
         r->feed.part.doubt[0] = '\0'; /* the whole list was read */
-    if (!harvest_feed_retry(&r->feed, !r->feed.has_log ||
-                                          clock_steady_ms() - r->reported_ms >=
-                                              h->options->every_ms))
+    if (!harvest_feed_retry(&r->feed, is_due))
         return false;
     r->is_doubted = false;
     if (!r->feed.part.doubt[0] && !r->feed.is_unproven)
@@ -264,11 +266,8 @@ end_look(struct reader *r)
         !harvest_db_note_part(&h->target.db, &r->feed.part))
         return false;
     r->feed.listed_us = r->feed.part.listed_us;
-    /* A log is looked at with each heartbeat, which is worth a report where
-     * something has changed, and else as often as a list is read. */
-    if ((!r->feed.has_log || is_first || r->has_failed ||
-         c->added + c->changed + c->deleted > 0 ||
-         clock_steady_ms() - r->reported_ms >= h->options->every_ms) &&
+    if ((is_due || is_first || r->has_failed ||
+         c->added + c->changed + c->deleted > 0) &&
         !report_look(r))
         return false;
     r->n_troubles = 0;
@@ -705,6 +704,20 @@ find_other(struct harvest *h, char other[HARVEST_TEXT_SIZE])
 
 /* The loop */
 
+/* A look at a provider waits while the others go on. */
+static bool
+open_providers(struct harvest *h)
+{
+    for (size_t i = 0; i < h->n_readers && !h->is_over; i++) {
+        struct reader *r = h->readers[i];
+
+        if (r->is_oai && !r->is_done && r->begin_ms <= clock_steady_ms() &&
+            !open_follower(r))
+            return false;
+    }
+    return true;
+}
+
 /* Opens what is due. False: nothing is left to do, or it is over. */
 static bool
 open_readers(struct harvest *h)
@@ -733,13 +746,7 @@ open_readers(struct harvest *h)
             !open_follower(r))
             return false;
     }
-    /* A look at a provider waits while the others go on. */
-    for (size_t i = 0; i < h->n_readers && !h->is_over; i++)
-        if (h->readers[i]->is_oai && !h->readers[i]->is_done &&
-            h->readers[i]->begin_ms <= clock_steady_ms() &&
-            !open_follower(h->readers[i]))
-            return false;
-    return is_busy && !h->is_over;
+    return open_providers(h) && is_busy && !h->is_over;
 }
 
 /* Waits until a handle or a reader has work, and has it done. */

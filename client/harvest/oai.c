@@ -249,31 +249,41 @@ exchange(struct look *l, const char *url)
     }
 }
 
-/* Asks, with what the user has given behind the verb. STATUS_REFUSED: the
- * provider answers with an error. */
+/* Writes the URL of a request, with what the user has given behind the verb.
+ * `is_first`: it begins a list. */
+static void
+write_request(struct buf *to, const struct look *l, const char *verb,
+              bool is_first)
+{
+    const char *url = l->feed->url, *own = strstr(url, "verb=");
+    const char *given = own ? strchr(own, '&') : NULL;
+    bool is_other =
+        strstr(url, "resumptionToken=") || strstr(url, "identifier=");
+
+    buf_add(to, url, own ? (size_t)(own - url) : strlen(url));
+    if (!own)
+        buf_add_text(to, strchr(url, '?') ? "&" : "?");
+    buf_add_format(to, "verb=%s%s", verb,
+                   is_first && given && !is_other ? given : "");
+    if (is_first && (is_other || !strstr(url, "metadataPrefix=")))
+        BUF_ADD(to, "&metadataPrefix=oai_dc");
+    if (is_first && l->from[0])
+        urlencoded_add(to, "from", slice_of(l->from));
+    if (l->token[0])
+        urlencoded_add(to, "resumptionToken", slice_of(l->token));
+    BUF_ADD(to, "\0");
+}
+
+/* Asks. STATUS_REFUSED: the provider answers with an error. */
 static enum status
 ask(struct look *l, const char *verb)
 {
-    const char *url = l->feed->url, *own = strstr(url, "verb=");
-    const char *code = l->code, *given = own ? strchr(own, '&') : NULL;
     bool is_first = !l->token[0] && strcmp(verb, "Identify") != 0;
-    bool is_other =
-        strstr(url, "resumptionToken=") || strstr(url, "identifier=");
     struct buf to = {.max = SIZE_MAX / 2};
+    const char *code = l->code;
     enum status rc;
 
-    buf_add(&to, url, own ? (size_t)(own - url) : strlen(url));
-    if (!own)
-        buf_add_text(&to, strchr(url, '?') ? "&" : "?");
-    buf_add_format(&to, "verb=%s%s", verb,
-                   is_first && given && !is_other ? given : "");
-    if (is_first && (is_other || !strstr(url, "metadataPrefix=")))
-        BUF_ADD(&to, "&metadataPrefix=oai_dc");
-    if (is_first && l->from[0])
-        urlencoded_add(&to, "from", slice_of(l->from));
-    if (l->token[0])
-        urlencoded_add(&to, "resumptionToken", slice_of(l->token));
-    BUF_ADD(&to, "\0");
+    write_request(&to, l, verb, is_first);
     rc = to.failed ? problem_memory(l->why) : exchange(l, to.data);
     buf_fini(&to);
     if (rc || !code[0] || (is_first && !strcmp(code, "noRecordsMatch")))

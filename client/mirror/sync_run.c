@@ -219,6 +219,15 @@ describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
     return !f->hash.failed && !f->links.failed;
 }
 
+/* R-412: a change that comes after a list counts as later than the list, even
+ * if the source gives it an earlier time. */
+static void
+place_behind_list(const struct set_sync *f, struct mirror_db_description *t)
+{
+    if (f->m->dir && f->listed_us && t->when_us <= f->listed_us)
+        t->when_us = f->listed_us + 1;
+}
+
 static bool
 report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 {
@@ -238,11 +247,9 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     if (!describe_change(f, c, is_baseline, &t))
         return mirror_fail_memory(m);
     t.is_deleted |= is_out; /* it may have passed before */
-    /* R-412: a change that comes after a list counts as later than the list,
-     * even if the source gives it an earlier time. */
     stated_us = t.when_us;
-    if (!is_baseline && m->dir && f->listed_us && stated_us <= f->listed_us)
-        t.when_us = f->listed_us + 1;
+    if (!is_baseline)
+        place_behind_list(f, &t);
     if (is_baseline && f->is_comparison)
         return mirror_db_compare(&m->db, f->set, &t);
     if (!mirror_db_describe(&m->db, f->set, &t, &id))

@@ -132,8 +132,8 @@ def crawl(broker, tokens):
         for method, path, body, fields in requests(broker.url):
             if path in ("/metrics", "/status"):
                 continue  # sums of all sets, for operators
-            if path == f"/sets/{NEWS}/rate":
-                continue  # says since when this broker runs
+            if path in (f"/sets/{NEWS}/{each}" for each in ("rate", "resources", "oai")):
+                continue  # says since when this broker runs, or when it was asked
             answer = client.request(method, path, body, **fields)
             key = (who, method, path, body and body[:200], tuple(fields.items()))
             found[key] = answer.steady()

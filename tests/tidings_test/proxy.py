@@ -191,6 +191,8 @@ class Link:
     def keep_few(self):
         """Let the client see what has passed, and not what waits in a buffer here."""
         peer = self.client.get_extra_info("socket")
+        if peer.fileno() < 0:
+            return  # it has ended, and is not forgotten yet
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
 
     def end(self, how):
