@@ -213,7 +213,8 @@ def served(broker):
     """All documents that lead on from the Source Description and the description of the
     sets, as everybody gets them: by path and encoding, status, validators and bytes. An
     error has its status alone: its text names the request. Streams are none: each would
-    count as a subscriber, which the description of a set shows."""
+    count as a subscriber, which the description of a set shows; nor are the answers of
+    OAI-PMH, which have the time of the request."""
     found = {}
     paths = ["/.well-known/resourcesync", "/sets"]
     link = re.compile(re.escape(broker.url) + r"(/[^\"<& ]*)")
@@ -231,7 +232,7 @@ def served(broker):
                 found[path, encoding] = (answer.status, *facts, answer.body)
         if answer.status == 200:
             links = link.findall(answer.body.decode("utf-8", "replace"))
-            paths += [path for path in links if not path.endswith("/stream")]
+            paths += [path for path in links if not path.endswith(("/stream", "/oai"))]
     return found
 
 
