@@ -95,8 +95,8 @@ struct log_thread {
 
     /* The log thread's: the reasons to refuse posts, and whether it reported
      * that it refuses. */
-    struct post *last_again; /* of a round that is repeated as it was, whose
-                                bulk is at the journal; or NULL */
+    struct post *last_again; /* the last post of the round before, which this
+                                one repeats as it was; or NULL */
     bool is_full;    /* the engine has no room, or not enough yet to be well */
     bool has_failed; /* the last commit that had posts */
     bool is_refusing;

@@ -7,8 +7,8 @@
 #include "client/baseline/baseline.h"
 #include "client/mirror/file_sync.h"
 
-/* Documents, manifests and packages that are weighed: what others have is
- * fetched one by one. */
+/* It weighs so many documents, manifests and packages; files of the others come
+ * one by one. */
 #define LOOKS_MAX 10000
 
 struct change_packages {
