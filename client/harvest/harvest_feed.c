@@ -543,7 +543,8 @@ harvest_feed_begin_pass(struct harvest_feed *f, bool is_full)
     f->has_only_list = true;
     f->is_listing = is_full;
     f->survey_us = clock_now_us();
-    f->n_held = f->n_tombs = f->n_unread = f->counts.left_out = 0;
+    f->n_held = f->n_tombs = f->n_unread = 0;
+    f->counts.left_out = f->counts.mended = 0;
     return take_outbox(f) &&
            (!is_full || harvest_db_begin_list(&f->target->db, f->part.id));
 }

@@ -36,7 +36,8 @@
  *
  * ListIdentifiers has the headers alone. What a provider names as its own
  * address does not count. Texts are without the white space around them, and
- * the first of each counts. "": there is none, or it is too long.
+ * the first of each counts. "": there is none, or it is too long; title,
+ * summary and author are cut, then.
  */
 struct look {
     struct td_client *client;
@@ -51,7 +52,10 @@ struct look {
     char code[64], error[512], next[8192], list_size[64];
     /* Its record */
     char identifier[2048], datestamp[64], status[64];
-    char url[8192];  /* dc:identifier that begins as a URL */
+    char url[8192]; /* dc:identifier that begins as a URL */
+    char title[CHANGE_TITLE_MAX + 1], summary[CHANGE_SUMMARY_MAX + 1];
+    char author[CHANGE_AUTHOR_MAX + 1];
+    bool is_cut;     /* one of these */
     uint64_t digest; /* FNV-1a of all that it says */
     /* The element that is read */
     struct buf path, text;
@@ -63,7 +67,8 @@ static enum status
 take_record(struct look *l)
 {
     struct slice id = slice_of(l->identifier), local = id;
-    const char *loc = l->feed->target->options->loc;
+    struct harvest_feed *f = l->feed;
+    const char *loc = f->target->options->loc;
     const char *at = loc ? strchr(loc, '{') : NULL;
     char place[10000], *room;
     struct buf to;
@@ -86,7 +91,14 @@ take_record(struct look *l)
         c.loc = buf_slice(&to);
     (void)!entry_lastmod(slice_of(l->datestamp), &c, NULL);
     c.kind = strcmp(l->status, "deleted") ? CHANGE_UPDATED : CHANGE_DELETED;
-    return harvest_feed_record(l->feed, slice_of(l->identifier), &c, l->digest)
+    c.title = slice_of(l->title);
+    c.summary = slice_of(l->summary);
+    c.author = slice_of(l->author);
+    if (l->is_cut && !f->counts.mended++)
+        snprintf(f->counts.mended_text, HARVEST_TEXT_SIZE,
+                 "title, description or creator too long, cut: \"%s\"",
+                 problem_quote(slice_of(l->identifier)).text);
+    return harvest_feed_record(f, slice_of(l->identifier), &c, l->digest)
                ? STATUS_OK
                : STATUS_STOPPED;
 }
@@ -113,7 +125,22 @@ static const struct field {
     {"/header/identifier", TO(identifier)},
     {"/header/datestamp", TO(datestamp)},
     {"/metadata/dc/identifier", TO(url)},
+    {"/metadata/dc/title", TO(title)},
+    {"/metadata/dc/description", TO(summary)},
+    {"/metadata/dc/creator", TO(author)},
 };
+
+/* Cuts a text that is longer than `max`, between two characters. */
+static struct slice
+cut(struct slice text, size_t max, bool *is_cut)
+{
+    if (text.size <= max)
+        return text;
+    *is_cut = true;
+    while (max > 0 && (text.data[max] & 0xc0) == 0x80)
+        max--;
+    return (struct slice){text.data, max};
+}
 
 /* A record, or a header of ListIdentifiers, is a child of a child of the
  * root. */
@@ -133,8 +160,11 @@ keep_text(struct look *l, struct slice text, struct problem *why)
             continue;
         /* What stands in the metadata counts there alone. */
         path.size -= strlen(fields[i].path);
-        if (!slice_find(path, "/record/") &&
-            !slice_copy(to, fields[i].size, text) && to == l->next)
+        if (slice_find(path, "/record/"))
+            continue;
+        if (to >= l->title)
+            text = cut(text, fields[i].size - 1, &l->is_cut);
+        if (!slice_copy(to, fields[i].size, text) && to == l->next)
             return problem(why, STATUS_MALFORMED, "its token is too long");
     }
     return STATUS_OK;

@@ -141,6 +141,54 @@ def test_a_record_without_an_address_is_left_out(provider, target, harvest):
     assert held(target) == set("134567")
 
 
+def words(target):
+    """Title, summary and author of the last change."""
+    entry = target.get("changes?after=0", accept=JSON).json()["changes"][-1]
+    return [entry.get(name) for name in ("title", "summary", "author")]
+
+
+# A set shows names, and not addresses alone: of each the first counts, without the white
+# space around it, cut between two characters.
+@pytest.mark.parametrize(
+    "title, more, expected",
+    [("A <b> & \"ü\"", "", ["A <b> & \"ü\"", None, None]),
+     ("", "<dc:title>Later</dc:title>", ["Later", None, None]),
+     ("A", "<dc:title>B</dc:title><dc:creator> \nX\ty </dc:creator><dc:creator>Z</dc:creator>"
+      "<dc:description><![CDATA[<p>]]>&#10;c</dc:description>", ["A", "<p>\nc", "X\ty"]),
+     ("A", "<dc:creator>a<dc:title>T</dc:title></dc:creator><x><dc:creator>b</dc:creator></x>",
+      ["A", None, None]),
+     ("A", "<record><metadata><dc><creator>no</creator></dc></metadata></record>",
+      ["A", None, None])],
+)  # fmt: skip
+def test_a_record_has_words(title, more, expected, provider, target, harvest):
+    provider.records.clear()
+    provider.more = more
+    provider.put(1, at(1), title=title)
+    assert "mended" not in harvest().errors()
+    assert words(target) == expected
+    provider.put(1, "2026-10-01T00:00:00Z", title="New")
+    harvest()
+    assert words(target)[0] == "New"
+    provider.delete(1, "2026-10-01T00:00:01Z")
+    harvest()
+    assert words(target) == [None] * 3
+
+
+@pytest.mark.parametrize("name, n, max_bytes", [("title", 0, 500), ("description", 1, 4096), ("creator", 2, 500)])
+@pytest.mark.parametrize("letter", ["a", "ü", "€", "😀"])
+def test_words_too_long_are_cut(name, n, max_bytes, letter, provider, target, harvest):
+    size = max_bytes // len(letter.encode())
+    for length in (size, size + 1, 100_000):
+        provider.records.clear()
+        provider.more = f"<dc:{name}>{letter * length}</dc:{name}>"
+        provider.put(length, "2026-10-01T00:00:00Z", title="")
+        ended = harvest()
+        assert words(target)[n] == letter * size
+        row = f'mended: 1 row: title, description or creator too long, cut: "oai:p.example:{length}"'
+        assert (row in ended.errors()) == (length > size)
+    assert json.loads(harvest("--json").output())["mended"] == 1
+
+
 # A record that gets another address leaves the old one.
 def test_a_record_may_move(provider, target, harvest):
     harvest()

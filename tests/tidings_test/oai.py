@@ -35,7 +35,8 @@ def envelope(body, date):
 
 
 class Provider(Server):
-    """Records by their numbers: [stamp, urls, title, is deleted]."""
+    """Records by their numbers: [stamp, urls, title, is deleted]; `more` follows the
+    title of each."""
 
     def __init__(self, host="127.0.0.1"):
         self.records = {}
@@ -46,6 +47,7 @@ class Provider(Server):
         self.granularity = "YYYY-MM-DDThh:mm:ssZ"
         self.size = 3  # records of an answer
         self.counts = True  # completeListSize
+        self.more = ""
         self.tricks = []
         self.is_free = asyncio.Event()  # answers may go; on the servers' thread
         self.is_free.set()
@@ -147,7 +149,7 @@ class Provider(Server):
         names = "".join(f"<dc:identifier>{escape(url)}</dc:identifier>" for url in urls)
         metadata = (
             f"<metadata><oai_dc:dc {DC}>{names}<dc:title>{escape(title)}</dc:title>"
-            "</oai_dc:dc></metadata>"
+            f"{self.more}</oai_dc:dc></metadata>"
         )
         return f"<record>{header}{'' if is_deleted else metadata}</record>"
 
