@@ -167,12 +167,14 @@ enum td_finding {
                    of no resource. The repair deletes the first kind and moves
                    the second to DIR/.tidings/found/ */
     TD_CORRUPT, /* the file is not the one that the mirror wrote */
-    TD_LEFT_OUT /* a row of the source's list that cannot be used: `why` */
+    TD_LEFT_OUT, /* a row of the source's list that cannot be used: `why` */
+    TD_UNKNOWN   /* its original cannot be had: `why` */
 };
 
 struct td_audit_options {
     int has_no_digests; /* not 0: lengths and times alone, reads no files */
     int repair;         /* not 0: fetch, replace and delete until it is right */
+    int original;       /* not 0: compare with originals, too; no repair */
     int max_delete_percent;    /* of the repair; as in td_sync_options */
     uint64_t accept_deletions; /* the same */
     unsigned per_host;
@@ -194,6 +196,8 @@ struct td_audit_result {
     uint64_t n_by_digest, n_by_length, n_by_time; /* how they were compared */
     uint64_t n_unchecked; /* there, with nothing to compare them by */
     uint64_t n_repaired;
+    /* Compared with originals, too; those that cannot be had; none is named. */
+    uint64_t n_by_original, n_unknown, n_without_via;
     int is_partial; /* td_diff, not 0: a state is not known to be complete */
     char position[TD_POSITION_SIZE]; /* of the source at the comparison */
 };
@@ -204,13 +208,19 @@ struct td_audit_result {
  * more, the resources that the mirror knows replace them, with the changes
  * since; TD_SYNC_TROUBLE says so.
  *
+ * `original`: each file that is as the source has it, and whose entry has a
+ * link `via`, is compared with the bytes at that URL as well (R-434), one after
+ * the other: TD_STALE, it has others; TD_EXTRA, 404 or 410; else TD_UNKNOWN.
+ * The source must have a list of its resources, or its whole history;
+ * TD_INVALID for a mirror of a past time.
+ *
  * url     the mirror's source, as given to td_sync. NULL: that one, or all of
  *         them; must be NULL if there are several.
  * result  filled on TD_OK and TD_DIFFERENT; may be NULL.
  *
  * Thread   blocks.
  * Errors   TD_DIFFERENT  there were findings, and not all are repaired.
- *          TD_INVALID    the mirror is not of `url`.
+ *          TD_INVALID    the mirror is not of `url`; `repair` of `original`.
  *          TD_STOPPED    by td_stop; the repair begins only after the whole
  *                        comparison.
  *          TD_IO         `dir` is no mirror, in use, or cannot be read.

@@ -315,6 +315,8 @@ const struct command sync_command = {
 static const struct option audit_options[] = {
     {"repair", NULL, SWITCH(audit.repair), NULL,
      "fetch, replace and delete until it is right"},
+    {"original", NULL, SWITCH(audit.original), NULL,
+     "compare with the first source, too, that links \"via\" name"},
     {"no-digests", NULL, SWITCH(audit.has_no_digests), NULL,
      "lengths and times alone: files are not read"},
     MAX_DELETE_ROW(audit.max_delete_percent),
@@ -329,8 +331,9 @@ static const struct option audit_options[] = {
 };
 
 static const char *const findings[] = {
-    [TD_MISSING] = "missing", [TD_STALE] = "stale",       [TD_EXTRA] = "extra",
-    [TD_CORRUPT] = "corrupt", [TD_LEFT_OUT] = "left out",
+    [TD_MISSING] = "missing",   [TD_STALE] = "stale",
+    [TD_EXTRA] = "extra",       [TD_CORRUPT] = "corrupt",
+    [TD_LEFT_OUT] = "left out", [TD_UNKNOWN] = "unknown",
 };
 
 static const char *const differences[] = {
@@ -368,8 +371,7 @@ static enum exit_code
 run_audit(const struct arguments *arguments)
 {
     struct mirror *m = arguments->values;
-    struct td_audit_options *how = &m->audit;
-    struct td_audit_result result = {.n_compared = 0};
+    struct td_audit_result r = {.n_compared = 0};
     int n = arguments->n_operands;
     const char *url = n == 2 ? arguments->operands[0] : NULL;
     const char *dir = arguments->operands[n - 1];
@@ -378,25 +380,25 @@ run_audit(const struct arguments *arguments)
 
     if (strstr(dir, "://"))
         return bad_usage("audit needs a DIR, after the URL: %s is none", dir);
-    how->on_finding = on_finding;
-    how->on_event = on_event;
-    how->user = m;
+    m->audit.on_finding = on_finding;
+    m->audit.on_event = on_event;
+    m->audit.user = m;
     code = open_mirror(m, arguments, url);
     if (code)
         return code;
     progress_of_client(m->client);
-    rc = td_audit(m->client, url, dir, how, &result);
+    rc = td_audit(m->client, url, dir, &m->audit, &r);
     progress_clear();
     if (rc == TD_OK || rc == TD_DIFFERENT)
         print_values(
             m->is_json,
             "compared:n missing:n stale:n extra:n corrupt:n repaired:n "
             "left_out:n by_digest:n by_length:n by_time:n unchecked:n "
-            "position:t",
-            result.n_compared, result.n_missing, result.n_stale, result.n_extra,
-            result.n_corrupt, result.n_repaired, result.n_left_out,
-            result.n_by_digest, result.n_by_length, result.n_by_time,
-            result.n_unchecked, result.position);
+            "position:t by_original:z unknown:z without_via:z",
+            r.n_compared, r.n_missing, r.n_stale, r.n_extra, r.n_corrupt,
+            r.n_repaired, r.n_left_out, r.n_by_digest, r.n_by_length,
+            r.n_by_time, r.n_unchecked, r.position, r.n_by_original,
+            r.n_unknown, r.n_without_via);
     if (m->as_of[0] && !m->is_doubtful && !m->is_json)
         say("complete%s as of %s", m->part, m->as_of);
     if (m->error)
@@ -404,8 +406,8 @@ run_audit(const struct arguments *arguments)
     if (rc == TD_STOPPED)
         return failed("stopped before all was compared");
     if (rc == TD_DIFFERENT && m->skips_bad && !m->is_doubtful &&
-        result.n_missing + result.n_stale + result.n_extra + result.n_corrupt ==
-            result.n_repaired)
+        r.n_missing + r.n_stale + r.n_extra + r.n_corrupt + r.n_unknown ==
+            r.n_repaired)
         return EXIT_GOOD;
     return exit_of(m->client, rc);
 }
@@ -423,7 +425,8 @@ const struct command audit_command = {
             "URL: a file that\n"
             "           is no resource's\n"
             "  corrupt  the file is not what the mirror had written\n"
-            "  left out rows of the source's lists that cannot be used\n\n"
+            "  left out rows of the source's lists that cannot be used\n"
+            "  unknown  the original cannot be had (--original)\n\n"
             "The last line counts what was compared by digests, lengths and "
             "times; unchecked: the source tells none of them. Standard error "
             "says since when the source's list is complete, or why that is "

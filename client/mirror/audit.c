@@ -13,14 +13,19 @@
  * said of them: each that of a mirror, or of a source now or at a past time, in
  * a database that is temporary. It reads no files.
  *
+ * Originals: a copy's entry in the source names its original (`via`, R-434). In
+ * an audit of originals audit.db has these links, and each file without a
+ * finding is compared with what is there now; nothing of that is kept.
+ *
  * Repair: copies the source's database into the mirror's, set by set, as a
  * baseline; then makes the files agree, as in any sync.
  */
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "client/lib/fetch.h"
 #include "client/lib/handle_loop.h"
-#include "client/lib/host_places.h"
+#include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
@@ -155,7 +160,8 @@ ask_source(struct audit *a, const char *url)
 {
     struct problem gone = {""};
 
-    if (sync_run_source(&a->theirs, url, true, &a->why) != STATUS_GONE)
+    if (sync_run_source(&a->theirs, url, true, &a->why) != STATUS_GONE ||
+        a->options->original)
         return !a->why.rc;
     gone = a->why;
     problem_clear(&a->why);
@@ -270,7 +276,8 @@ report_finding(struct audit *a, enum td_finding finding, const char *loc,
     uint64_t *counts[] = {[TD_MISSING] = &a->result.n_missing,
                           [TD_STALE] = &a->result.n_stale,
                           [TD_EXTRA] = &a->result.n_extra,
-                          [TD_CORRUPT] = &a->result.n_corrupt};
+                          [TD_CORRUPT] = &a->result.n_corrupt,
+                          [TD_UNKNOWN] = &a->result.n_unknown};
 
     ++*counts[finding];
     if (a->options->on_finding)
@@ -368,6 +375,55 @@ report_missing(struct audit *a, const struct mirror_db_resource *mine)
 }
 
 static bool
+on_original(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct problem why = {""};
+
+    return answer->status == 200 && !digest_check_add(user, bytes, &why);
+}
+
+/* Compares a file with its original: by the digests and the length that it was
+ * found to have, as the bytes come. */
+static bool
+compare_original(struct audit *a, const char *loc,
+                 const struct mirror_db_resource *mine, struct slice links)
+{
+    char url[LOC_SIZE], text[LOC_SIZE + 1100];
+    const struct fetch_request request = {
+        url, .redirects = 10, .skips_refusals = true, .kind = HOST_PLACE_FILE};
+    struct digest_check *check;
+    struct fetch_answer answer;
+    struct downloads_link via;
+    enum td_finding finding = TD_UNKNOWN;
+    enum status rc;
+
+    if (!duplicate_links_next(&links, &via)) {
+        a->result.n_without_via++;
+        return true;
+    }
+    check = digest_check_new(mine->have_hash, mine->have_mark.size, false);
+    if (!check)
+        return mirror_fail_memory(&a->mine);
+    snprintf(url, sizeof(url), "%.*s", SLICE_ARG(via.href));
+    rc = fetch_run(a->client, &request, on_original, check, &answer);
+    if (!rc)
+        rc = answer.status == 200 ? digest_check_end(check, &a->client->problem)
+                                  : fetch_refused(&a->client->problem, &answer);
+    buf_fini(&answer.body);
+    digest_check_free(check);
+    if (answer.status == 404 || answer.status == 410)
+        finding = TD_EXTRA;
+    if (answer.status == 200 && (rc == STATUS_STOPPED || rc == STATUS_INVALID))
+        finding = TD_STALE;
+    a->result.n_by_original += !rc || finding != TD_UNKNOWN;
+    snprintf(text, sizeof(text), "its original %s: %s", url,
+             finding == TD_STALE ? "other bytes" : a->client->problem.text);
+    if (rc && go_on(a))
+        report_finding(a, finding, loc, mine->path, text);
+    return true;
+}
+
+static bool
 compare_file(struct audit *a, const char *loc,
              const struct mirror_db_resource *mine,
              const struct mirror_db_resource *theirs)
@@ -392,7 +448,8 @@ compare_file(struct audit *a, const char *loc,
         return false;
     if (!why) {
         ++*by;
-        return true;
+        return !a->options->original ||
+               compare_original(a, loc, mine, theirs->wanted.links);
     }
     report_finding(a, TD_CORRUPT, loc, mine->path, why);
     return report_missing(a, mine);
@@ -565,7 +622,7 @@ copy_theirs(struct audit *a, const char *url, int64_t mine)
 static uint64_t
 n_findings(const struct td_audit_result *r)
 {
-    return r->n_missing + r->n_stale + r->n_extra + r->n_corrupt;
+    return r->n_missing + r->n_stale + r->n_extra + r->n_corrupt + r->n_unknown;
 }
 
 /* Writes lost files and the source's state in one transaction; then makes the
@@ -628,7 +685,7 @@ compare_and_repair(struct audit *a)
         is_good = each_set(a, &a->theirs.db, report_complete);
     if (is_good && n > a->result.n_repaired)
         problem(&a->why, STATUS_DIFFERENT,
-                "the mirror is not as its source: %" PRIu64
+                "the mirror is not known to be as its source: %" PRIu64
                 " findings, %" PRIu64 " of them repaired",
                 n, a->result.n_repaired);
     else if (is_good && a->is_doubtful)
@@ -652,11 +709,15 @@ open_all(struct audit *a, const char *dir)
         !mirror_open_db(&a->mine, a->mine.dir, "mirror.db", &a->why) ||
         !mirror_db_as_of(&a->mine.db, DATETIME_NONE, a->as_of))
         return false;
+    if (a->options->original && (a->options->repair || a->as_of[0]))
+        return !problem(&a->why, STATUS_INVALID,
+                        "originals are of now, and repair no mirror");
     if (a->as_of[0])
         a->following.as_of = a->repairing.as_of = a->as_of;
     if (!mirror_take_filter(&a->mine, &a->why))
         return false;
     a->theirs.filter = a->mine.filter;
+    a->theirs.copies = a->options->original ? "via" : a->mine.copies;
     remove_old(a->mine.dir);
     return mirror_open_db(&a->theirs, a->mine.dir, AUDIT_NAME, &a->why);
 }

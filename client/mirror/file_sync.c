@@ -19,17 +19,13 @@
 
 void
 duplicate_links_write(struct buf *to, const struct td_change *change,
-                      unsigned copies)
+                      const char *rel)
 {
     for (size_t i = 0; i < change->n_links; i++) {
         const struct td_link *link = &change->links[i];
 
         /* With white space it is no URI, and would break the line format. */
-        if (!link->rel || !link->href ||
-            !((copies & COPIES_DUPLICATE &&
-               slice_has_word(slice_of(link->rel), "duplicate")) ||
-              (copies & COPIES_MEMENTO &&
-               slice_has_word(slice_of(link->rel), "memento"))) ||
+        if (!link->href || !slice_has_word(slice_of(link->rel), rel) ||
             link->href[strcspn(link->href, " \n")])
             continue;
         buf_add_number(to, link->pri);

@@ -56,14 +56,10 @@ bool file_sync_is_idle(const struct file_sync *work);
  * PRI 0: none; LENGTH -: none; HASH may be empty.
  */
 
-/* Appends those links of a change that are of `copies`. */
-enum copies {
-    COPIES_DUPLICATE = 1,
-    COPIES_MEMENTO = 2 /* of a past time */
-};
-
+/* Appends the links of a change with that rel: "duplicate"; "memento", of a
+ * past time; "via", of the original of a copy. */
 void duplicate_links_write(struct buf *to, const struct td_change *change,
-                           unsigned copies);
+                           const char *rel);
 
 /* Takes the next link off `*rest`; false: there is none. */
 bool duplicate_links_next(struct slice *rest, struct downloads_link *link);

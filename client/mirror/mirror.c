@@ -166,7 +166,7 @@ void
 mirror_init(struct mirror *m, struct td_client *client,
             const struct td_sync_options *options)
 {
-    *m = (struct mirror){.client = client, .options = options};
+    *m = (struct mirror){client, options, .copies = "duplicate"};
     client->room = (struct source_limits){.limits = client->room.limits};
     timer_init(&m->progress, client->loop, on_progress, m);
     if (options->on_event)

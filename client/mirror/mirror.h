@@ -39,6 +39,7 @@ struct mirror {
     uint64_t bytes_done; /* without those of downloads */
     uint64_t n_unpacked; /* files from packages */
     bool has_news;       /* a feed changed the database since work looked */
+    const char *copies;  /* rel of the links to other copies */
     bool is_over;        /* the run has ended */
     struct problem why;  /* why it ended */
 };

@@ -187,8 +187,6 @@ static bool
 describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
                 struct mirror_db_description *t)
 {
-    unsigned copies;
-
     buf_clear(&f->hash);
     buf_clear(&f->links);
     /* Drops digests of unknown algorithms. */
@@ -196,9 +194,10 @@ describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
         hash_normalise(&f->hash, slice_of(c->hash), NULL) == STATUS_MEMORY)
         return false;
     /* Of a past time without a digest, a duplicate may be a later version. */
-    copies = f->m->options->as_of ? COPIES_MEMENTO : COPIES_DUPLICATE;
-    copies |= f->hash.size ? COPIES_DUPLICATE : 0;
-    duplicate_links_write(&f->links, c, copies);
+    if (!f->m->options->as_of || f->hash.size)
+        duplicate_links_write(&f->links, c, f->m->copies);
+    if (f->m->options->as_of)
+        duplicate_links_write(&f->links, c, "memento");
     *t = (struct mirror_db_description){
         .loc = slice_of(c->loc),
         .is_baseline = is_baseline,

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tidings_test.content import multipart
 from tidings_test.http import JSON
 from tidings_test.layouts import urlset
 from tidings_test.sets import change
@@ -310,3 +311,86 @@ def test_a_chain_keeps_the_via_of_the_original(
     harvest(source)
     harvest(target, into=second)
     assert copies(second) == bytes_of(source)
+
+
+@pytest.fixture
+def mirror(source, target, broker, harvest, run, tmp_path):
+    """A mirror of the second aggregator of a chain."""
+    second = broker.set().create(content="inline")
+    harvest(source)
+    harvest(target, into=second)
+    run("tidings", "sync", second.url, tmp_path / "m", "--until-caught-up")
+    return tmp_path / "m"
+
+
+D = "/data/d"
+
+
+# The `via` leads to the first source, which is asked itself. A finding names it.
+def test_an_audit_compares_with_the_originals(
+    source, target, broker, harvest, run, tmp_path
+):
+    source.publish(FILES | {D: "delta\n"})
+    second = broker.set().create(content="inline")
+    harvest(source)
+    harvest(target, into=second)
+    # What is no copy has no original.
+    source.site.put("/own", "own")
+    own = source.site.link("/own")
+    second.receipt(second.send(*multipart(change(own), [(own, None, b"own")])))
+    mirror = tmp_path / "m"
+    run("tidings", "sync", second.url, mirror, "--until-caught-up")
+    audit = ("tidings", "audit", mirror, "--original")
+    equal = run(*audit).output()
+    assert "compared=5 missing=0 stale=0 extra=0 corrupt=0 " in equal
+    assert equal.endswith("by_original=4 without_via=1")
+
+    source.site.put(A, "ALPHA\n", "text/csv")  # as long
+    source.site.put(B, "beta, and more\n", "text/csv")
+    source.site.delete(C)
+    source.site.status(D, 403)
+    found = {A: "stale", B: "stale", C: "extra", D: "unknown"}
+    done = run(*audit, status=1)
+    for path, kind in found.items():
+        original = f": its original {source.site.link(path)}: "
+        (line,) = [line for line in done.output().splitlines() if original in line]
+        assert line.startswith(f"{kind:8}{second.url}/r/http/")
+    assert "stale=2 extra=1 corrupt=0 repaired=0 " in done.output()
+    assert "by_original=3 unknown=1 without_via=1" in done.output()
+    assert "not known to be as its source: 4 findings" in done.errors()
+    done = run(*audit, "--json", "--skip-bad", status=1)
+    assert '"by_original":3,"unknown":1,"without_via":1}' in done.output()
+    assert done.output().count('{"finding":') == 4
+    # Nothing of the originals stays, and the aggregator's audit is another question.
+    assert not list((mirror / ".tidings" / "incoming").iterdir())
+    assert "unknown=" not in run("tidings", "audit", mirror).output()
+
+
+# One that cannot be had is no proof of anything.
+def test_an_audit_says_which_originals_cannot_be_had(source, mirror, run):
+    source.site.status(A, 503)
+    source.site.cut(C, 3, times=None)
+    done = run("tidings", "audit", mirror, "--original", "--skip-bad", status=1)
+    assert "stale=0 extra=0 " in done.output()
+    assert "by_original=1 unknown=2" in done.output()
+    assert "not known to be as its source: 2 findings" in done.errors()
+
+
+# A file that the aggregator has another version of is not asked for.
+def test_an_audit_of_originals_audits_the_aggregator_first(source, mirror, run):
+    n = len(source.site.asked(A))
+    for file in mirror.rglob("a.csv"):
+        file.write_text("other")
+    done = run("tidings", "audit", mirror, "--original", status=1)
+    assert "corrupt=1 " in done.output()
+    assert "by_original=2" in done.output()
+    assert len(source.site.asked(A)) == n
+
+
+def test_originals_are_of_now_and_repair_nothing(target, mirror, run, tmp_path):
+    past = tmp_path / "past"
+    at = entries(target)[-1]["datetime"]
+    run("tidings", "sync", target.url, past, "--as-of", at)
+    for words in ((mirror, "--repair"), (past,)):
+        done = run("tidings", "audit", *words, "--original", status=2)
+        assert "originals are of now, and repair no mirror" in done.errors()

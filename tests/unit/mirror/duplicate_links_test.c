@@ -34,7 +34,7 @@ TEST(keeps_duplicates_and_nothing_else)
     struct buf text;
 
     buf_init(&text, 10000);
-    duplicate_links_write(&text, &change, COPIES_DUPLICATE);
+    duplicate_links_write(&text, &change, "duplicate");
     assert_false(text.failed);
     rest = buf_slice(&text);
 
@@ -57,7 +57,7 @@ TEST(keeps_duplicates_and_nothing_else)
 
     /* of a past time, mementos. */
     buf_clear(&text);
-    duplicate_links_write(&text, &change, COPIES_MEMENTO);
+    duplicate_links_write(&text, &change, "memento");
     rest = buf_slice(&text);
     assert_true(duplicate_links_next(&rest, &link));
     assert_true(slice_is(link.href, "http://m/1"));
