@@ -671,6 +671,12 @@ find_state(struct page *p, struct problem *why)
     char since[] = "its next Resource List     ";
     enum status rc;
 
+    /* Without a time it is that of the last change: equal answers are equal in
+     * all bytes. */
+    if (w->at_us == DATETIME_NONE)
+        p->wish.at_us = w->head.last_us > w->head.created_us
+                            ? w->head.last_us
+                            : w->head.created_us;
     /* Later entries may come that are not later than `at_us`. */
     p->seq_us = w->at_us < w->head.last_us ? w->at_us : w->head.last_us;
     rc = log_since(w->registry->log, w->set->log, p->seq_us, LOG_DISK, &p->seq,

@@ -270,7 +270,6 @@ read_past(const struct route_call *call, struct opening *o)
                                        .content_type = "application/xml",
                                        .has_page = true,
                                        .has_set = true};
-    o->wish.at_us = clock_now_us();
     rc = query_time(call->rq, "as-of", &is_there, &o->wish.at_us, call->why);
     if (!rc && o->wish.at_us > clock_now_us())
         rc = problem(call->why, STATUS_MALFORMED, "as-of: later than now");

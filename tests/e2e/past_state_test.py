@@ -99,6 +99,13 @@ def test_pages_are_of_one_state(news):
     assert sorted(found) == followed(news, 21)
 
 
+def test_the_present_state_is_equal_until_the_next_change(news):
+    last = news.post_change("http://example.com/now")
+    first = news.get("resources", accept=JSON)
+    assert first.json()["as_of"] == last.datetime
+    assert news.get("resources", accept=JSON).body == first.body
+
+
 def test_what_is_not_known_is_refused_with_the_range(news):
     news.post(3)
     created = news.get().json()["created"]

@@ -132,7 +132,7 @@ def crawl(broker, tokens):
         for method, path, body, fields in requests(broker.url):
             if path in ("/metrics", "/status"):
                 continue  # sums of all sets, for operators
-            if path in (f"/sets/{NEWS}/{each}" for each in ("rate", "resources", "oai")):
+            if path in (f"/sets/{NEWS}/{each}" for each in ("rate", "oai")):
                 continue  # says since when this broker runs, or when it was asked
             answer = client.request(method, path, body, **fields)
             key = (who, method, path, body and body[:200], tuple(fields.items()))
