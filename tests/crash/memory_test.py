@@ -140,7 +140,8 @@ def read_many(news, query):
             assert text, f"{many} has ended"
             said = json.loads(text)
             assert said.get("end") != "failed", said
-            seqs += [change["seq"] for change in said.get("changes", ())]
+            if said.get("set") == news.name:  # a pattern matches the other set, too
+                seqs += [change["seq"] for change in said.get("changes", ())]
     return seqs
 
 
