@@ -327,33 +327,53 @@ option_word(const struct option *o, unsigned value)
     return word;
 }
 
-const char *
-option_keep_word(uint64_t value)
+struct keep_text
+option_keep_text(uint64_t value)
 {
-    return value == OPTION_KEEP_NONE    ? "none"
-           : value == OPTION_KEEP_DAILY ? "daily"
-                                        : NULL;
+    uint64_t hours = value >= OPTION_KEEP_AGE ? value - OPTION_KEEP_AGE : 0;
+    uint64_t days = hours % 24 ? 0 : hours / 24;
+    uint64_t number = days ? days : hours ? hours : value;
+    const char *unit = days ? "d" : hours ? "h" : "";
+    struct keep_text t;
+
+    if (value == OPTION_KEEP_NONE)
+        return (struct keep_text){"none"};
+    if (value == OPTION_KEEP_DAILY)
+        return (struct keep_text){"daily"};
+    if (value == OPTION_KEEP_ALL)
+        return (struct keep_text){"all"};
+    snprintf(t.text, sizeof(t.text), "%" PRIu64 "%s", number, unit);
+    return t;
 }
 
 static enum status
 read_keep(const struct option *o, const char *text, uint64_t *value,
           struct problem *why)
 {
+    bool has_ages = strstr(o->argument, "AGE");
+    uint64_t hours;
     const char *end;
 
-    *value = OPTION_KEEP_NONE;
-    if (!strcmp(text, option_keep_word(*value)))
+    *value = has_ages ? OPTION_KEEP_ALL : OPTION_KEEP_NONE;
+    if (!strcmp(text, option_keep_text(*value).text))
         return STATUS_OK;
     *value = OPTION_KEEP_DAILY;
-    if (!strcmp(text, option_keep_word(*value)))
+    if (!has_ages && !strcmp(text, option_keep_text(*value).text))
         return STATUS_OK;
     end = read_decimal(text, 0, value);
     if (end && !*end && *value >= o->min && *value <= o->max)
         return STATUS_OK;
+    hours = !end || !has_ages ? 0 : !strcmp(end, "d") ? 24 : !strcmp(end, "h");
+    if (hours > 0 && *value > 0 && *value <= o->max) {
+        *value = OPTION_KEEP_AGE + *value * hours;
+        return STATUS_OK;
+    }
     return problem(why, STATUS_INVALID,
-                   "\"%s\" is not daily, none or a number between %" PRIu64
+                   "\"%s\" is not %s or a number between %" PRIu64
                    " and %" PRIu64,
-                   problem_quote(slice_of(text)).text, o->min, o->max);
+                   problem_quote(slice_of(text)).text,
+                   has_ages ? "all, an age such as 30d or 12h" : "daily, none",
+                   o->min, o->max);
 }
 
 enum status
@@ -419,7 +439,6 @@ void
 option_write(const struct option *o, const void *values, struct buf *to)
 {
     const void *value = (const char *)values + o->offset;
-    const char *word;
 
     switch (o->type) {
     case OPTION_TEXT:
@@ -438,11 +457,7 @@ option_write(const struct option *o, const void *values, struct buf *to)
         write_decimal(to, o->type, *(const uint64_t *)value);
         break;
     case OPTION_KEEP:
-        word = option_keep_word(*(const uint64_t *)value);
-        if (word)
-            buf_add_text(to, word);
-        else
-            buf_add_number(to, *(const uint64_t *)value);
+        buf_add_text(to, option_keep_text(*(const uint64_t *)value).text);
         break;
     case OPTION_FLAG:
         buf_add_text(to, *(const bool *)value ? "yes" : "no");

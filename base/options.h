@@ -25,7 +25,8 @@ enum option_type {
     OPTION_NUMBER,       /* unsigned: "50" */
     OPTION_PERCENT,      /* int: 1 to 100; "none" is -1 */
     OPTION_LIMIT,        /* uint64_t: as OPTION_BYTES, from 1 on; "none" is 0 */
-    OPTION_KEEP,         /* uint64_t: "none", "daily", "7": every seventh */
+    OPTION_KEEP,         /* uint64_t: "none", "daily", "7": every seventh; with
+                            AGE in the argument "all", "7", "30d", "12h" */
     OPTION_FLAG,         /* bool; "yes" or "no" where a text is needed */
     OPTION_SWITCH,       /* int: 1 if it is given */
     OPTION_EITHER,       /* bool: true for the second of the argument's words */
@@ -34,9 +35,12 @@ enum option_type {
     OPTION_OWN           /* has a reader function */
 };
 
-/* The values of OPTION_KEEP's words; other numbers are counts. */
+/* The values of OPTION_KEEP's words, and what is added to the hours of an age;
+ * other numbers are counts. */
 #define OPTION_KEEP_NONE  0
-#define OPTION_KEEP_DAILY UINT64_MAX
+#define OPTION_KEEP_AGE   ((uint64_t)1 << 62)
+#define OPTION_KEEP_DAILY (UINT64_MAX - 1)
+#define OPTION_KEEP_ALL   UINT64_MAX
 
 struct option {
     const char *name;     /* without "--" */
@@ -78,8 +82,10 @@ void option_copy(const struct option *o, const void *from, void *to);
 /* The word of a value of OPTION_CHOICE. */
 struct slice option_word(const struct option *o, unsigned value);
 
-/* The word of a value of OPTION_KEEP; NULL: a count. */
-const char *option_keep_word(uint64_t value);
+/* The text of a value of OPTION_KEEP. */
+struct keep_text {
+    char text[24];
+} option_keep_text(uint64_t value);
 
 /* Copies a non-empty text, if it has room: the reader of OPTION_TEXT. */
 MUST_CHECK enum status option_text(const char *text, char *to, size_t room,

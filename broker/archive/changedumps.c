@@ -233,7 +233,8 @@ give_up(struct changedumps *d, struct set *set, enum status rc,
 
     let_go(d);
     if (rc == STATUS_INVALID && log_head(set->log, &head) &&
-        d->list < head.first_list) { /* retention has removed its content */
+        (d->list < head.first_list || /* its content has gone since */
+         load_relaxed(&set->content_versions) != OPTION_KEEP_ALL)) {
         pass_over(d, set, d->list);
         return;
     }

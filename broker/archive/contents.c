@@ -406,6 +406,7 @@ publish_counts(struct set *set, const struct content_at *at)
     store_relaxed(&set->content_counts.files, at->files);
     store_relaxed(&set->content_counts.bytes, at->bytes);
     store_relaxed(&set->content_counts.missing, at->missing);
+    store_relaxed(&set->content_counts.former, at->rows - at->current);
     atomic_store_explicit(&set->content_counts.last, at->seq,
                           memory_order_release);
 }
@@ -417,6 +418,7 @@ contents_note(struct set *set, const struct content *content)
 
     if (at->seq < set->progress->content.seq) /* it has begun anew */
         mark_unsettled(set);
+    set->progress->content.is_loose |= at->is_loose;
     set->progress->content.seq = at->seq;
     set->progress->content.due_us = at->due_us;
     publish_counts(set, at);
@@ -459,6 +461,7 @@ open_content(struct contents *c, struct set *set, const struct head *head,
 
     if (rc)
         return rc;
+    db->versions = load_relaxed(&set->content_versions);
     *content = content_of(db);
     seq = content_at(*content)->seq;
     if ((seq < head->earliest && !is_shared) || seq > head->last) {

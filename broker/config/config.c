@@ -148,6 +148,8 @@ static const struct option rows[] = {
      CHOICE(content, enum content_mode, CONTENT_NONE), "none",
      "keep the bytes of resources: fetch them after a change, or take them "
      "inline, with the change"},
+    {"content-versions", "all|AGE|N", KEEP(content_versions, 1, 36500), "all",
+     "versions of a resource that keep their bytes; AGE is such as 30d, 12h"},
 
     {"resource-dump-every", "SECONDS",
      SECONDS(resource_dump_every_us, 0, 3650 * DAY), "86400",

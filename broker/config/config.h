@@ -100,6 +100,7 @@ struct config {
     uint64_t resource_list_keep;    /* OPTION_KEEP_DAILY, ... */
     uint64_t resource_list_entries; /* 1 to 50,000 */
     enum content_mode content;
+    uint64_t content_versions;      /* OPTION_KEEP_ALL, ... */
     int64_t resource_dump_every_us; /* 0: on demand only */
     uint64_t resource_dump_keep;    /* OPTION_KEEP_NONE, ... */
     uint64_t package_bytes;

@@ -53,6 +53,8 @@ struct reading {
     struct link_text base; /* the address of the set */
     struct buf loc;        /* of the resource, as entries have it; empty: any */
     struct digest digest;  /* then: of these bytes */
+    uint64_t seq;          /* and of that entry; 0: any */
+    bool is_gone;          /* these bytes, or those of that entry */
     uint64_t after;        /* of entries behind that one */
     struct version *all;   /* in their order */
     size_t n, capacity;
@@ -84,18 +86,18 @@ add_version(struct reading *r, const struct version *version, struct slice loc,
 /* Reads the rows, unless they are of a removed set. They have the entries up to
  * *last. */
 static enum status
-read_rows(struct reading *r, struct db *db, uint64_t *last, bool *is_gone,
-          struct problem *why)
+read_rows(struct reading *r, struct db *db, uint64_t *last, struct problem *why)
 {
     const char *epoch = r->wish->head.epoch;
     struct slice loc, type;
     struct version v;
     struct db_rows rows;
-    enum status rc =
-        db_find(db, NULL, why, NULL,
-                "SELECT seq, EXISTS(SELECT 1 FROM gone WHERE digest=?)"
-                " FROM state WHERE epoch=?",
-                DB_VALUES(&r->digest, epoch), DB_INTO(last, is_gone));
+    enum status rc = db_find(
+        db, NULL, why, NULL,
+        "SELECT seq, EXISTS(SELECT 1 FROM gone WHERE digest=?) OR"
+        " EXISTS(SELECT 1 FROM entries WHERE seq=? AND loc IS NULL AND"
+        " digest IS NULL) FROM state WHERE epoch=?",
+        DB_VALUES(&r->digest, r->seq, epoch), DB_INTO(last, &r->is_gone));
 
     if (rc)
         return rc;
@@ -165,7 +167,7 @@ static enum status
 read_versions(struct reading *r, struct problem *why)
 {
     struct set *set = r->wish->set;
-    bool is_new = load_relaxed(&set->content_counts.last) == 0, is_gone = false;
+    bool is_new = load_relaxed(&set->content_counts.last) == 0;
     uint64_t last = r->wish->head.earliest;
     char path[SET_DIR_MAX + sizeof("/" CONTENT_FILE)];
     struct db db;
@@ -178,7 +180,7 @@ read_versions(struct reading *r, struct problem *why)
     if (set_content_mode(set) != CONTENT_NONE) {
         rc = db_open(&db, path, DB_READER, why);
         if (!rc)
-            rc = read_rows(r, &db, &last, &is_gone, why);
+            rc = read_rows(r, &db, &last, why);
         db_close(&db);
     }
     if (rc && is_new) { /* the archive thread may just be making the file */
@@ -191,9 +193,9 @@ read_versions(struct reading *r, struct problem *why)
         rc = read_unfolded(r, last > r->after ? last : r->after, why);
     if (rc || r->n > 0)
         return rc;
-    return problem(why, is_gone ? STATUS_GONE : STATUS_NOT_FOUND,
+    return problem(why, r->is_gone ? STATUS_GONE : STATUS_NOT_FOUND,
                    "the set %s keeps no such bytes%s", set->name,
-                   is_gone ? " any more" : "");
+                   r->is_gone ? " any more" : "");
 }
 
 static void
@@ -252,7 +254,7 @@ content_open(const struct document_wish *wish, struct document *document,
     struct slice query = wish->rest, hex = slice_take(&query, '?');
     bool is_present = wish->memento == MEMENTO_PRESENT;
     char dir[SET_DIR_MAX];
-    uint64_t seq = 0, length;
+    uint64_t length;
     int fd;
     enum status rc;
 
@@ -261,14 +263,17 @@ content_open(const struct document_wish *wish, struct document *document,
         BUF_ADD(&r.loc, "/r/");
         xml_escape(&r.loc, wish->rest);
     } else if (!hex_read(hex, r.digest.bytes, DIGEST_SIZE) ||
-               (slice_skip_start(&query, "seq=") && !number_read(query, &seq)))
+               (slice_skip_start(&query, "seq=") &&
+                !number_read(query, &r.seq)))
         return problem(why, STATUS_NOT_FOUND,
                        "the address ends with a SHA-256, or SHA-256?seq=N");
-    r.after = seq > 0 ? seq - 1 : 0;
+    r.after = r.seq > 0 ? r.seq - 1 : 0;
     rc = read_versions(&r, why);
     set_dir(wish->set, dir);
-    if (!rc && seq > 0 && r.all->seq != seq)
-        rc = problem(why, STATUS_NOT_FOUND, "the entry had other bytes");
+    if (!rc && r.seq > 0 && r.all->seq != r.seq)
+        rc = r.is_gone
+                 ? problem(why, STATUS_GONE, "its bytes have gone")
+                 : problem(why, STATUS_NOT_FOUND, "the entry had other bytes");
     if (!rc)
         rc = content_file_open(dir, &r.all->digest, &fd, &length, why);
     if (!rc) {

@@ -76,6 +76,7 @@ store_rules(struct set *set, const struct settings *settings)
     atomic_store(&set->resource_dump_every_us,
                  settings->resource_dump_every_us);
     atomic_store(&set->has_no_data, settings->has_no_data);
+    atomic_store(&set->content_versions, settings->content_versions);
     atomic_store(&set->content, settings->content);
 }
 

@@ -79,6 +79,7 @@ struct set {
     _Atomic(int64_t) retain_age_us;
     _Atomic(int64_t) resource_list_every_us, resource_dump_every_us;
     atomic_uint content; /* enum content_mode */
+    _Atomic(uint64_t) content_versions;
     atomic_bool has_no_data;
     atomic_bool is_private; /* its setting: set_mark_private */
 
@@ -109,11 +110,12 @@ struct set {
      * Relaxed: it orders nothing. */
     _Atomic(uint64_t) kept;
 
-    /* The content of the set: the seq up to which the other three count, files,
-     * their bytes, and entries without their bytes. The archive thread stores
+    /* The content of the set: the seq up to which the other four count, files,
+     * their bytes, entries without their bytes, and former versions (content.h:
+     * rows that are not current). The archive thread stores
      * them. Relaxed: they order nothing. */
     struct content_counts {
-        _Atomic(uint64_t) last, files, bytes, missing;
+        _Atomic(uint64_t) last, files, bytes, missing, former;
     } content_counts;
 
     /* Another broker of the cluster has said something about the content. */

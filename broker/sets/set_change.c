@@ -108,6 +108,7 @@ count_discards(const struct set *set, const struct head *head,
 {
     struct comparison c = {set, head, before->retention, after->retention};
     const struct content_counts *counts = &set->content_counts;
+    uint64_t from = before->content_versions, to = after->content_versions;
     uint64_t kept_before = 0, kept_after = 0;
     struct list_info oldest, newest;
     enum status rc;
@@ -124,6 +125,10 @@ count_discards(const struct set *set, const struct head *head,
         d->bytes = load_relaxed(&counts->bytes);
         d->uncounted = last < head->last ? head->last - last : 0;
     }
+    /* A number and an age do not compare. */
+    if (after->content != CONTENT_NONE && to != OPTION_KEEP_ALL &&
+        (to < from || (from < OPTION_KEEP_AGE && to >= OPTION_KEEP_AGE)))
+        d->versions = load_relaxed(&counts->former);
     if (c.before.lists == c.after.lists && c.before.age_us == c.after.age_us)
         return STATUS_OK;
     rc = first_kept(set, head, &c.before, &kept_before, why);
@@ -145,7 +150,7 @@ count_discards(const struct set *set, const struct head *head,
 bool
 discards_any(const struct discards *d)
 {
-    return d->lists || d->archived || d->files || d->uncounted;
+    return d->lists || d->archived || d->files || d->versions || d->uncounted;
 }
 
 /* Appends "3 closed Change Lists (150 entries)" behind *separator. */
@@ -167,9 +172,9 @@ discards_write(struct buf *to, const struct discards *d)
                    "{\"lists\":%" PRIu64 ",\"entries\":%" PRIu64
                    ",\"archived\":%" PRIu64 ",\"archivedBytes\":%" PRIu64
                    ",\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
-                   ",\"uncounted\":%" PRIu64 "}",
+                   ",\"versions\":%" PRIu64 ",\"uncounted\":%" PRIu64 "}",
                    d->lists, d->entries, d->archived, d->archived_bytes,
-                   d->files, d->bytes, d->uncounted);
+                   d->files, d->bytes, d->versions, d->uncounted);
 }
 
 /* Settings */
@@ -333,6 +338,8 @@ check_discards(struct set_change *c, const struct head *head,
                 "entries");
     explain_one(&what, &separator, d->archived, "archived document",
                 d->archived_bytes, "bytes");
+    explain_one(&what, &separator, d->versions, "former version", d->versions,
+                "at most");
     explain_one(&what, &separator, d->files, "content file", d->bytes, "bytes");
     if (d->uncounted)
         buf_add_format(&what,

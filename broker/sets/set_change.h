@@ -10,9 +10,10 @@
  * commit: two changes at once do not undo each other, and the check of what
  * settings would delete sees the set as it is at the commit.
  *
- * Settings delete stored bytes in two ways: a shorter retention lets closed
+ * Settings delete stored bytes in three ways: a shorter retention lets closed
  * Change Lists and archived documents go, and `content` as "none" lets go of
- * the bytes of resources. To prevent that by a slip, the broker refuses
+ * the bytes of resources, fewer `contentVersions` of those of former versions.
+ * To prevent that by a slip, the broker refuses
  * settings that would delete something unless the request allows it. What the
  * former settings let go of already does not count.
  */
@@ -48,6 +49,7 @@ struct discards {
     uint64_t archived_bytes; /* of their files */
     uint64_t files;          /* of content, as far as it was counted */
     uint64_t bytes;          /* of these files */
+    uint64_t versions;       /* former versions of resources, at most */
     uint64_t uncounted;      /* entries whose content is not counted yet */
 };
 

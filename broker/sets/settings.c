@@ -32,8 +32,7 @@ static const struct {
     [ROW_TEXT] = {"a string, such as \"News\"", "string"},
     [ROW_URL] = {"a string, such as \"https://example.org/about\"", "uri"},
     [ROW_NUMBER] = {"a number, such as 100", "number"},
-    [ROW_KEEP] = {"a number or string, such as 7 or \"daily\"",
-                  "count|'none'|'daily'"},
+    [ROW_KEEP] = {"a number, such as 7, or a string", "count|string"},
     [ROW_CHOICE] = {"a string, such as \"none\"", NULL},
     [ROW_FLAG] = {"true or false", "flag"},
     [ROW_UPSTREAM] = {"a string, such as \"https://example.org/topic\"", "uri"},
@@ -64,6 +63,8 @@ static const struct row {
     {"resourceListKeep", ROW_KEEP, "resource-list-keep",
      AT(resource_list_keep, uint64_t)},
     {"content", ROW_CHOICE, "content", AT(content, enum content_mode)},
+    {"contentVersions", ROW_KEEP, "content-versions",
+     AT(content_versions, uint64_t)},
     {"resourceDumpEvery", ROW_NUMBER, "resource-dump-every",
      AT(resource_dump_every_us, int64_t)},
     {"resourceDumpKeep", ROW_KEEP, "resource-dump-keep",
@@ -241,13 +242,11 @@ static void
 write_number(struct buf *to, const char *at, const struct row *row)
 {
     char seconds[SECONDS_SIZE_MAX];
-    const char *word;
     uint64_t number;
 
     memcpy(&number, at, sizeof(number));
-    word = row->kind == ROW_KEEP ? option_keep_word(number) : NULL;
-    if (word)
-        json_text(to, slice_of(word));
+    if (row->kind == ROW_KEEP && (number == 0 || number >= OPTION_KEEP_AGE))
+        json_text(to, slice_of(option_keep_text(number).text));
     else if (config_option(row->option)->type == OPTION_SECONDS)
         buf_add(to, seconds, seconds_write(seconds, (int64_t)number));
     else

@@ -5,6 +5,7 @@
  *      "rotateEntries":1000,"rotateBytes":1048576,"rotateAge":3600,
  *      "retainLists":100,"retainAge":2592000,
  *      "resourceListEvery":600,"resourceListKeep":"daily","content":"inline",
+ *      "contentVersions":"30d",
  *      "private":true,"noData":true,
  *      "upstreamTopic":"https://a.example/sets/demo/notifications",
  *      "hubs":["https://hub.example/"]}
@@ -48,6 +49,7 @@ struct settings {
     int64_t resource_list_every_us; /* 0: on demand only */
     uint64_t resource_list_keep;    /* OPTION_KEEP_DAILY, ... (option.h) */
     enum content_mode content;
+    uint64_t content_versions;      /* OPTION_KEEP_ALL, ... */
     int64_t resource_dump_every_us; /* 0: on demand only */
     uint64_t resource_dump_keep;    /* OPTION_KEEP_NONE, ... */
     bool is_private;                /* set_is_visible (registry.h) */

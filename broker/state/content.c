@@ -2,8 +2,9 @@
  * The rows of content.db:
  *
  *   entries  seq, until (the next change of that resource; NULL: none yet),
- *            digest (NULL: missing); event time, loc and type, escaped (NULL:
- *            of an earlier version of this program)
+ *            digest (NULL: missing, or thinned); event time, loc and type,
+ *            escaped (loc NULL: thinned, or of an earlier version of this
+ *            program)
  *   current  key (resource_key of the loc), seq: of existing resources
  *   files    digest, length, n (entries that refer to it; 0: to be deleted)
  *   missing  seq, due (NULL: never), tries, loc, hash, length
@@ -17,6 +18,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/options.h"
 #include "proto/resourcesync/document_write.h"
 
 /* The limits of gathering for one commit, as of a state (resources.c), but each
@@ -55,7 +57,7 @@ static const char *const steps[] = {
 
     "ALTER TABLE entries ADD COLUMN us INTEGER; ALTER TABLE entries"
     " ADD COLUMN loc TEXT; ALTER TABLE entries ADD COLUMN type TEXT;"
-    "CREATE INDEX versions ON entries(loc) WHERE loc IS NOT NULL;"
+    "CREATE INDEX versions ON entries(loc) WHERE digest IS NOT NULL;"
     "CREATE INDEX bytes ON entries(digest) WHERE digest IS NOT NULL;"
     "CREATE TABLE gone(id INTEGER PRIMARY KEY, digest BLOB UNIQUE);"
     "CREATE TRIGGER going AFTER INSERT ON files WHEN new.n=0 BEGIN"
@@ -223,11 +225,48 @@ count_file(struct content *c, const struct digest *digest, uint64_t length,
     } else if (n == 1 && change < 0) {
         c->next.files--;
         c->next.bytes -= length;
+        c->next.is_loose = true;
     }
     return DB_DO(&c->fold.db, NULL, &c->why,
                  "INSERT OR REPLACE INTO files(digest, length, n)"
                  " VALUES(?,?,?)",
                  digest, length, n + (uint64_t)change);
+}
+
+#define VERSIONS                                                     \
+    " FROM entries WHERE loc=(SELECT loc FROM entries WHERE seq=?1)" \
+    " AND digest IS NOT NULL ORDER BY seq "
+
+/* The newest version behind the ?2 newest ones; and the oldest one, if the next
+ * one was ?2 hours old when the newest one came. */
+static const char beyond[] =
+    "SELECT seq, digest" VERSIONS "DESC LIMIT 1 OFFSET ?2";
+static const char too_old[] =
+    "SELECT seq, digest" VERSIONS "LIMIT ifnull((SELECT us" VERSIONS
+    "LIMIT 1 OFFSET 1)<=(SELECT us" VERSIONS "DESC LIMIT 1)-?2*3600000000, 0)";
+
+/* The bytes of the entry `seq` have come, if `rc` is STATUS_OK: thins other
+ * versions of its resource. */
+static enum status
+thin_versions(struct content *c, uint64_t seq, enum status rc)
+{
+    uint64_t old, limit = c->fold.versions;
+    bool is_more = limit > 0 && limit != OPTION_KEEP_ALL;
+    struct digest digest;
+
+    while (!rc && is_more) {
+        rc = db_find(&c->fold.db, NULL, &c->why, &is_more,
+                     limit < OPTION_KEEP_AGE ? beyond : too_old,
+                     DB_VALUES(seq, limit % OPTION_KEEP_AGE),
+                     DB_INTO(&old, &digest));
+        if (!rc && is_more)
+            rc = count_file(c, &digest, 0, -1);
+        if (!rc && is_more)
+            rc = DB_DO(&c->fold.db, NULL, &c->why,
+                       "UPDATE entries SET digest=NULL, loc=NULL WHERE seq=?",
+                       old);
+    }
+    return rc;
 }
 
 /*
@@ -326,7 +365,7 @@ insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
     if (rc)
         return rc;
     if (is_there)
-        return count_file(c, &g->sha256, length, 1);
+        return thin_versions(c, g->seq, count_file(c, &g->sha256, length, 1));
     c->next.missing++;
     c->next.current_missing += g->until == 0;
     if (is_other || g->hash_size == 0)
@@ -525,12 +564,15 @@ content_is_complete(struct content *c, uint64_t after, uint64_t last,
     if (after < c->at.from || last > c->at.seq)
         return STATUS_OK;
     rc = db_find(&c->fold.db, NULL, why, &is_missing,
-                 "SELECT 1 FROM missing WHERE seq>? AND seq<=? LIMIT 1",
+                 "SELECT 1 FROM entries WHERE seq>? AND seq<=?"
+                 " AND digest IS NULL LIMIT 1",
                  DB_VALUES(after, last), DB_INTO());
     if (!rc && is_missing)
         return db_find(&c->fold.db, NULL, why, is_lacking,
-                       "SELECT 1 FROM missing WHERE due IS NULL AND seq>?"
-                       " AND seq<=? LIMIT 1",
+                       "SELECT 1 FROM entries WHERE seq>? AND seq<=?"
+                       " AND digest IS NULL AND NOT EXISTS(SELECT 1 FROM"
+                       " missing m WHERE m.seq=entries.seq AND due IS NOT NULL)"
+                       " LIMIT 1",
                        DB_VALUES(after, last), DB_INTO());
     *is_complete = !rc;
     return rc;
@@ -589,7 +631,9 @@ note_fact(struct content *c, const struct content_fact *fact)
                  DB_VALUES(&fact->digest, fact->seq), DB_INTO(&was_current));
     c->next.missing--;
     c->next.current_missing -= was_current;
-    return rc ? rc : count_file(c, &fact->digest, fact->length, 1);
+    if (!rc)
+        rc = count_file(c, &fact->digest, fact->length, 1);
+    return thin_versions(c, fact->seq, rc);
 }
 
 enum status
@@ -760,12 +804,13 @@ content_forget(struct content *c, uint64_t earliest, bool *is_more,
     }
     for (size_t i = 0; !rc && i < n; i++) {
         c->next.rows--;
-        c->next.missing -= !going[i].has_digest;
         rc = DB_DO(&c->fold.db, NULL, &c->why,
                    "DELETE FROM entries WHERE seq=?", going[i].seq);
         if (!rc)
             rc = going[i].has_digest ? count_file(c, &going[i].digest, 0, -1)
                                      : delete_missing(c, going[i].seq);
+        if (!going[i].has_digest) /* else it was thinned */
+            c->next.missing -= (uint64_t)sqlite3_changes(c->fold.db.handle);
     }
     free(going);
     *is_more = n == FORGET_ROWS;
@@ -785,6 +830,7 @@ content_loose(struct content *c, const struct digest *after,
                   db_bytes(after, after ? DIGEST_SIZE : 0), *n);
 
     *n = 0;
+    c->at.is_loose = false;
     while (DB_NEXT(&rows, &digests[*n]))
         ++*n;
     return db_rows_end(&rows);

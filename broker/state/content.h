@@ -23,6 +23,11 @@
  * to it. The row's end is on the disk before the file goes (content_loose),
  * unless the file is pinned (broker/archive/contents.h).
  *
+ * A row is thinned when the bytes of newer versions of its resource come, and
+ * its set keeps those of fewer: it stays, but without bytes, and is never
+ * fetched. The newest version stays. An age counts back from the newest
+ * version: so what is thinned follows from the log alone.
+ *
  * Rows begin at the position of the log where the content of the set was first
  * opened (or began anew, as a state does). Earlier entries have no rows, and
  * get none while their resources do not change. So neither these entries nor
@@ -60,7 +65,7 @@ struct content_at {
                          whose resources have not changed since (but none from
                          before the rows began) */
     uint64_t rows;    /* entries with a representation */
-    uint64_t missing; /* of them: without bytes */
+    uint64_t missing; /* of them: without bytes, and not thinned */
     uint64_t current; /* rows whose resource has not changed since */
     uint64_t current_missing;
     uint64_t files; /* files that rows refer to */
@@ -68,9 +73,11 @@ struct content_at {
     uint64_t fact;  /* the last fact that is in the rows */
     int64_t due_us; /* the wall-clock time when the first missing one must be
                        fetched; or CONTENT_NEVER (act.h): none is due */
+    bool is_loose;  /* files have lost their rows since content_loose */
 };
 
-/* How it is folded. */
+/* How it is folded. New bytes thin the versions of their resource that are
+ * beyond fold_db.versions, a value of OPTION_KEEP (base/options.h); 0: none. */
 extern const struct fold_kind content_folding;
 
 /* It begins with its struct fold_db. */
@@ -123,9 +130,9 @@ MUST_CHECK enum status content_find(struct content *content, uint64_t seq,
 /* *is_complete: the bytes of all entries behind `after` up to `last` with a
  * representation are kept (R-202). False before these are folded, and if rows
  * were forgotten or never made. Of an incomplete range *is_lacking: it can
- * never become complete, because an entry was given up, or has no hash, or no
- * row. False: all missing content is due to be fetched, if the broker fetches
- * at all. */
+ * never become complete, because an entry was given up or thinned, or has no
+ * hash, or no row. False: all missing content is due to be fetched, if the
+ * broker fetches at all. */
 MUST_CHECK enum status content_is_complete(struct content *content,
                                            uint64_t after, uint64_t last,
                                            bool *is_complete, bool *is_lacking,

@@ -57,6 +57,7 @@ struct fold_mark {
 };
 
 struct fold_db {
+    uint64_t versions; /* of content: its limit (content.h) */
     const struct fold_kind *kind;
     char dir[4352]; /* of the set */
     struct db db;

@@ -10,7 +10,7 @@
 #include "proto/resourcesync/json.h"
 
 /* The options behind the settings, of set change alone. */
-enum { OPTION_RESET = 16, OPTION_DISCARD, SETTINGS = OPTION_RESET };
+enum { OPTION_RESET = 17, OPTION_DISCARD, SETTINGS = OPTION_RESET };
 
 static const struct option options[] = {
     {"title", "TEXT", .help = "title of the set, for people"},
@@ -30,6 +30,7 @@ static const struct option options[] = {
      .help = "likewise, of Resource Dumps"},
     {"content", "none|fetch|inline",
      .help = "whether the broker stores the bytes of resources"},
+    {"content-versions", "all|AGE|N", .help = "versions that keep bytes"},
     {"private", NULL, .help = "only for tokens that may read the set"},
     {"no-data", NULL, .help = "refuse changes that have data"},
     {"upstream-topic", "URL", .help = "take the changes of this WebSub topic"},

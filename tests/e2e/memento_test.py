@@ -66,7 +66,7 @@ def linked(text, relation):
 
 def wait_counted(news, last):
     assert news.last() >= last
-    wait_for("all entries", lambda: "uncounted" not in news.state()["content"])
+    wait_for("all entries", lambda: news.state()["content"]["last"] >= last)
 
 
 # the link is part of the entry, wherever that is read.
@@ -182,6 +182,62 @@ def test_bytes_that_went_are_gone(start_broker):
     assert news.get_url(address(news, THREE)).body == THREE
     assert address(news, ONE) not in news.get("timemap/link/" + A).text
     assert address(news, THREE, last) in news.get("timemap/link/" + A).text
+
+
+# Where a version loses its bytes, its address says so, and nothing lists it. The bytes of
+# another version stay, and so does the newest one.
+@pytest.mark.parametrize("by_option", [False, True])
+def test_a_set_keeps_as_many_versions_as_it_says(start_broker, by_option):
+    options = ("--content-versions", 2) if by_option else ()
+    broker = start_broker(*options)
+    settings = {} if by_option else {"content_versions": 2}
+    news = broker.set().create(content="inline", **settings)
+    assert news.state()["settings"]["contentVersions"] == 2
+    seqs = [post(news, content) for content in (ONE, TWO, ONE, THREE)]
+    other = post(news, TWO, loc=B)
+    addresses = [
+        address(news, content, seq) for content, seq in zip((ONE, TWO, ONE, THREE), seqs)
+    ]
+
+    def gone():
+        return [news.get_url(one).status for one in addresses] == [410, 410, 200, 200]
+
+    wait_for("two versions to go", gone)
+    check_refused(news.get_url(addresses[0]), 410)
+    assert news.get_url(address(news, TWO, other)).body == TWO
+    for _ in range(2):
+        listed = news.get("timemap/json/" + A).json()["mementos"]["list"]
+        assert [one["uri"] for one in listed] == addresses[2:]
+    earliest = news.get("timegate/" + A, accept_datetime="Thu, 01 Jan 2026 00:00:00 GMT")
+    assert earliest["Location"] == addresses[2]
+    news.post_change(B, "deleted")
+    post(news, ONE, loc=B)
+    post(news, ONE, loc=B)
+    wait_for("the bytes to go", lambda: news.get_url(address(news, TWO)).status == 410)
+    kept = [address(news, content) for content in (ONE, THREE)]
+    assert [news.get_url(one).status for one in kept] == [200, 200]
+
+
+# A lower number may cost bytes: that wants consent, where there are former versions.
+@pytest.mark.parametrize(
+    "before, after, asks",
+    [("all", 1, True), ("all", "30d", True), (3, 2, True), (3, "30d", True)]
+    + [("30d", 3, True), ("30d", "29d", True), (2, 3, False), ("29d", "30d", False)]
+    + [(2, "all", False), ("30d", "all", False), (2, 2, False), (2, None, False)],
+)
+def test_fewer_versions_want_consent(broker, before, after, asks):
+    news = broker.set().create(content="inline", content_versions=before)
+    wait_counted(news, post(news, ONE))
+    assert news.change(content_versions=1).status == 200
+    assert news.change(content_versions=before, discard=True).status == 200
+    wait_counted(news, post(news, TWO))
+    answer = news.change(content_versions=after)
+    if asks:
+        check_refused(answer, 409, "1 former version (1 at most)")
+        assert answer.json()["discards"]["versions"] == 1
+        answer = news.change(content_versions=after, discard=True)
+    assert answer.status == 200
+    wait_for("the bytes", lambda: news.get_url(address(news, ONE)).status == 200)
 
 
 @pytest.fixture

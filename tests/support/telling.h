@@ -35,7 +35,7 @@ struct telling_entry {
     bool has_sha256;
     unsigned text;
     uint64_t until;
-    bool is_there, is_forgotten; /* once it is folded */
+    bool is_there, is_thinned, is_forgotten; /* once it is folded */
 };
 
 struct telling {
@@ -46,6 +46,7 @@ struct telling {
     struct batch *batch; /* all entries */
     struct telling_entry told[TELLING_ENTRIES + 1];
     uint64_t random, folded, earliest;
+    int64_t later_us; /* added to the time of the next entries */
     bool is_placed[TELLING_TEXTS];
 };
 

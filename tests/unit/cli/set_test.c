@@ -78,9 +78,12 @@ TEST(creates_a_set)
     assert_int_equal(SET("create", url, "--resource-list-keep", "24"), 0);
     assert_string_equal(strstr(fake_request(b, 4), "\r\n\r\n") + 4,
                         "{\"resourceListKeep\":24}");
-    assert_int_equal(SET("create", url, "--content", "fetch"), 0);
+    assert_int_equal(
+        SET("create", url, "--content", "fetch", "--content-versions", "30d"),
+        0);
     assert_string_equal(strstr(fake_request(b, 5), "\r\n\r\n") + 4,
-                        "{\"content\":\"fetch\"}");
+                        "{\"content\":\"fetch\","
+                        "\"contentVersions\":\"30d\"}");
     assert_int_equal(SET("create", url, "--resource-dump-every", "60",
                          "--resource-dump-keep", "7"),
                      0);

@@ -77,6 +77,39 @@ TEST(reads_back_what_it_writes)
     assert_written(&settings, false, "{\"resourceListKeep\":\"none\"}");
 }
 
+/* An age is written in its largest whole unit. */
+TEST(reads_how_many_versions_are_kept)
+{
+    static const struct {
+        const char *read;
+        uint64_t value;
+        const char *written; /* NULL: as it was read */
+    } rows[] = {
+        {"1", 1},
+        {"36500", 36500},
+        {"\"5\"", 5, "5"},
+        {"\"all\"", OPTION_KEEP_ALL},
+        {"\"30d\"", OPTION_KEEP_AGE + 30 * 24},
+        {"\"12h\"", OPTION_KEEP_AGE + 12},
+        {"\"48h\"", OPTION_KEEP_AGE + 48, "\"2d\""},
+        {"\"1h\"", OPTION_KEEP_AGE + 1},
+        {"\"36500d\"", OPTION_KEEP_AGE + 36500 * 24},
+    };
+    struct settings settings;
+    struct problem why;
+    char text[100];
+
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        snprintf(text, sizeof(text), "{\"contentVersions\":%s}", rows[i].read);
+        assert_int_equal(read_text(&settings, text, &why), STATUS_OK);
+        assert_true(settings.content_versions == rows[i].value);
+        if (rows[i].written)
+            snprintf(text, sizeof(text), "{\"contentVersions\":%s}",
+                     rows[i].written);
+        assert_written(&settings, false, text);
+    }
+}
+
 /* An absent member takes the broker's default. */
 TEST(takes_the_options_for_what_is_not_given)
 {
@@ -179,8 +212,29 @@ TEST(checks_every_value)
         {"resourceListKeep", "0",
          "\"0\" is not daily, none or a number between 1 and 1000000"},
         {"resourceListKeep", "\"weekly\"", "\"weekly\" is not daily"},
-        {"resourceListKeep", "[1]", "is a number or string"},
+        {"resourceListKeep", "[1]", "is a number, such as 7, or a"},
         {"content", "\"all\"", "\"all\" is not none, fetch or inline"},
+        {"contentVersions", "0",
+         "\"0\" is not all, an age such as 30d or 12h or a number "
+         "between 1 and 36500"},
+        {"contentVersions", "36501", "\"36501\" is not all"},
+        {"contentVersions", "1.5", "\"1.5\" is not all"},
+        {"contentVersions", "\"none\"", "\"none\" is not all"},
+        {"contentVersions", "\"daily\"", ""},
+        {"contentVersions", "\"AGE\"", ""},
+        {"contentVersions", "\"\"", ""},
+        {"contentVersions", "\"d\"", ""},
+        {"contentVersions", "\"0d\"", ""},
+        {"contentVersions", "\"-1d\"", ""},
+        {"contentVersions", "\"90m\"", ""},
+        {"contentVersions", "\"1.5d\"", ""},
+        {"contentVersions", "\"30 d\"", ""},
+        {"contentVersions", "\"30days\"", ""},
+        {"contentVersions", "\"36501d\"", ""},
+        {"contentVersions", "\"18446744073709551615d\"", ""},
+        {"contentVersions", "true", "is a number, such as 7, or a string"},
+        {"resourceListKeep", "\"30d\"", "\"30d\" is not daily, none"},
+        {"resourceListKeep", "\"all\"", ""},
         {"content", "1", "is a string"},
         {"private", "1", "is true or false"},
         {"private", "\"true\"", "is true or false"},

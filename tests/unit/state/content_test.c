@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "broker/state/content_files.h"
 #include "tests/support/fold_dbs.h"
 #include "tests/support/kept.h"
@@ -309,4 +310,142 @@ TEST(says_what_is_complete)
     assert_int_equal(content_begin(w->content, 6, NULL), STATUS_OK);
     assert_complete(w, 5, 6, false);
     assert_false(content_has_all(w->content, &all));
+}
+
+/* The entries that lost their bytes to a limit: those with a '.'. */
+static void
+check_thinned(struct telling *w, const char *kept)
+{
+    for (unsigned i = 0; kept[i]; i++)
+        if (kept[i] == '.') {
+            w->told[i + 1].is_there = false;
+            w->told[i + 1].is_thinned = true;
+        }
+    telling_check(w);
+}
+
+/* Tells of versions of a resource: each a text, '-' is a deletion. Folds each
+ * by itself, or all at once. */
+static void
+tell_versions(struct telling *w, const char *versions, const char *hours,
+              bool is_each)
+{
+    for (unsigned i = 0; versions[i]; i++) {
+        bool is_deleted = versions[i] == '-';
+
+        w->later_us = (hours[i] - '0') * INT64_C(3600000000);
+        telling_tell(w, 1, is_deleted, !is_deleted,
+                     is_deleted ? 0 : (unsigned)(versions[i] - '0'));
+        if (is_each || !versions[i + 1])
+            telling_fold_to(w, i + 1);
+    }
+}
+
+/* The number of versions, or how long ago they were current, limits which keep
+ * their bytes. The bytes of another version stay. */
+TEST(thins_the_versions_beyond_the_limit)
+{
+    static const struct {
+        uint64_t limit;
+        const char *versions, *hours, *kept;
+    } rows[] = {
+        {OPTION_KEEP_ALL, "12345", "01239", "     "},
+        {1, "1", "0", " "},
+        {1, "1234", "0000", "... "},
+        {2, "1234", "0000", "..  "},
+        {3, "1234", "0000", ".   "},
+        {4, "1234", "0000", "    "},
+        {1000, "1234", "0000", "    "},
+        {1, "111", "000", ".. "},
+        {2, "1213", "0000", "..  "},
+        {1, "12-", "000", ".  "},
+        {1, "12-3", "0000", "..  "},
+        {2, "1-2-", "0009", "    "},
+        {OPTION_KEEP_AGE + 2, "1", "9", " "},
+        {OPTION_KEEP_AGE + 2, "12", "09", "  "},
+        {OPTION_KEEP_AGE + 2, "123", "019", ".  "},
+        {OPTION_KEEP_AGE + 2, "1234", "0123", ".   "},
+        {OPTION_KEEP_AGE + 2, "1234", "0122", "    "},
+        {OPTION_KEEP_AGE + 2, "1234", "0009", "..  "},
+        {OPTION_KEEP_AGE + 2, "1231", "0009", "..  "},
+        {OPTION_KEEP_AGE + 2, "12-", "009", "   "},
+        {OPTION_KEEP_AGE + 2, "12-3", "0009", ".   "},
+        {OPTION_KEEP_AGE + 1000 * 24, "1234", "0129", "    "},
+    };
+
+    for (size_t i = 0; i < 2 * N_ELEMENTS(rows); i++) {
+        void *made;
+        struct telling *w;
+
+        telling_setup(&made);
+        w = made;
+        fold_db_of(w->content)->versions = rows[i / 2].limit;
+        for (unsigned text = 1; text <= 5; text++)
+            telling_place(w, text);
+        tell_versions(w, rows[i / 2].versions, rows[i / 2].hours, i % 2);
+        check_thinned(w, rows[i / 2].kept);
+        telling_reopen(w);
+        telling_check(w);
+        telling_teardown(&made);
+    }
+}
+
+/* Other resources keep theirs, and bytes without a version may go. A thinned
+ * version is not one that is to be fetched, nor counted as missing, but nothing
+ * that has it is complete. */
+TEST(knows_thinned_versions_from_missing_ones)
+{
+    struct content_missing m = {0};
+    bool is_complete = true, is_lacking = false;
+    struct telling *w = *state;
+
+    fold_db_of(w->content)->versions = 1;
+    telling_place(w, 1);
+    telling_place(w, 2);
+    tell_versions(w, "123", "000", true);
+    telling_tell(w, 2, false, true, 1);
+    telling_fold_to(w, 4);
+    check_thinned(w, ".");
+    assert_loose(w, 0); /* the other resource has them, and 3 is not there */
+    assert_missing(w, INT64_MAX - 1, &m, 3);
+    telling_keep(w, 3);
+    check_thinned(w, "..");
+    assert_loose(w, 1);
+    m = (struct content_missing){0};
+    assert_int_equal(content_missing(w->content, INT64_MAX - 1, &m, NULL),
+                     STATUS_NOT_FOUND);
+    assert_int_equal(note(w, 1, 0), STATUS_NOT_FOUND);
+    assert_int_equal(
+        content_is_complete(w->content, 0, 4, &is_complete, &is_lacking, NULL),
+        STATUS_OK);
+    assert_false(is_complete);
+    assert_true(is_lacking);
+    assert_complete(w, 2, 4, true);
+    telling_forget(w, 2);
+    telling_check(w);
+
+    /* Bytes that come late are of an old version at once. */
+    telling_tell(w, 1, false, true, 4);
+    telling_tell(w, 1, false, true, 5);
+    telling_fold_to(w, 6);
+    telling_keep(w, 6);
+    check_thinned(w, "  .");
+    telling_keep(w, 5);
+    check_thinned(w, "    .");
+}
+
+/* A lower limit holds from the next version on. */
+TEST(thins_all_that_a_lower_limit_leaves)
+{
+    struct telling *w = *state;
+
+    for (unsigned text = 1; text <= 5; text++)
+        telling_place(w, text);
+    tell_versions(w, "1234", "0000", true);
+    fold_db_of(w->content)->versions = 2;
+    telling_check(w);
+    telling_tell(w, 1, false, true, 5);
+    telling_fold_to(w, 5);
+    check_thinned(w, "...");
+    assert_loose(w, 3);
 }
