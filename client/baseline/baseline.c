@@ -398,10 +398,10 @@ search_entry(struct baseline *b, const struct document_entry *entry,
         head->has_capability && (head->capability == CAP_RESOURCELIST_ARCHIVE ||
                                  head->capability == CAP_RESOURCEDUMP_ARCHIVE);
 
-    if (!is_archive) {
+    if (!is_archive) { /* `head` is the stream's */
+        end_search_part(b, head);
         document_stream_free(b->reading);
         b->reading = NULL;
-        end_search_part(b, head);
     } else if (head->is_index || entry->at_us == DATETIME_NONE) {
         add_child(b, entry, head, false);
     } else {
