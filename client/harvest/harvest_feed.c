@@ -549,19 +549,44 @@ harvest_feed_begin_pass(struct harvest_feed *f, bool is_full)
            (!is_full || harvest_db_begin_list(&f->target->db, f->part.id));
 }
 
+/* Counts a record, once in a pass. One that is neither deleted nor held is left
+ * out. */
+static void
+count_record(struct harvest_feed *f, struct slice identifier,
+             const struct harvest_record *had, bool is_deleted, bool is_held)
+{
+    if (!is_deleted && !is_held && !f->counts.left_out++)
+        snprintf(f->counts.left_out_text, HARVEST_TEXT_SIZE,
+                 "no loc, or that of another record: \"%s\"",
+                 problem_quote(identifier).text);
+    if (had->pass != f->survey_us || !identifier.size)
+        ++*(is_deleted ? &f->n_tombs : is_held ? &f->n_held : &f->n_unread);
+}
+
+static bool
+apply_record(struct harvest_feed *f, struct slice loc, const struct change *c,
+             uint64_t digest)
+{
+    /* A stamp may be a day. The digest is for the state alone. */
+    const struct survey_resource version = {c->lastmod_us, {0}, digest >> 1};
+    struct harvest_known known;
+    char text[65536];
+    struct buf entry;
+
+    buf_init_fixed(&entry, text, sizeof(text));
+    json_change(&entry, c);
+    return harvest_db_look(&f->target->db, f->part.id, loc, &version, &known) &&
+           apply_resource(f, loc, &version, buf_slice(&entry), &known);
+}
+
 bool
 harvest_feed_record(struct harvest_feed *f, struct slice identifier,
                     const struct change *c, uint64_t digest)
 {
-    /* A stamp may be a day. The digest is for the state alone. */
-    const struct survey_resource version = {c->lastmod_us, {0}, digest >> 1};
     struct harvest_db *db = &f->target->db;
     bool is_deleted = c->kind == CHANGE_DELETED, is_held;
     struct slice loc = c->loc, gone;
     struct harvest_record had;
-    struct harvest_known known;
-    char text[65536];
-    struct buf entry;
 
     if (!take_outbox(f) ||
         !harvest_db_record(db, f->part.id, identifier, loc, f->survey_us, &had))
@@ -573,21 +598,12 @@ harvest_feed_record(struct harvest_feed *f, struct slice identifier,
         loc.size = 0;
     } else if (!is_held) {
         loc = gone; /* it stays as it was */
-        if (!f->counts.left_out++)
-            snprintf(f->counts.left_out_text, HARVEST_TEXT_SIZE,
-                     "no loc, or that of another record: \"%s\"",
-                     problem_quote(identifier).text);
     }
-    if (had.pass != f->survey_us || !identifier.size)
-        ++*(is_deleted ? &f->n_tombs : is_held ? &f->n_held : &f->n_unread);
+    count_record(f, identifier, &had, is_deleted, is_held);
     if (gone.size && !slice_equal(gone, loc) &&
         !delete_resource(f, f->part.id, gone))
         return false;
-    buf_init_fixed(&entry, text, sizeof(text));
-    json_change(&entry, c);
-    return (!is_held ||
-            (harvest_db_look(db, f->part.id, loc, &version, &known) &&
-             apply_resource(f, loc, &version, buf_slice(&entry), &known))) &&
+    return (!is_held || apply_record(f, loc, c, digest)) &&
            (!loc.size || !f->is_listing ||
             harvest_db_list(db, f->part.id, loc, true)) &&
            harvest_db_note_record(db, f->part.id, identifier, loc,
