@@ -632,18 +632,18 @@ def test_a_slow_bucket_delays_only_posts_with_content(in_bucket, bucket, backgro
 def test_a_dump_waits_for_the_bucket(in_bucket, bucket, kind):
     cluster = in_bucket("--content", "inline", *DUMPS, cache="0")
     a, _, _ = cluster.sets("news")
-    last = post(a, b"one", b"two").last
+    post(a, b"one", b"two")
     wait_stubs(cluster, b"one", b"two")
     for member in cluster.members:
         wait_for("no copies", lambda m=member: not kept(m.set("news")))
     bucket.fault("GET", kind, times=10**6)
+    last = post(a, b"three").last  # a dump by the clock may be there, of those before
     a.broker.post(f"{a.path}/resourcedump")
     a.broker.wait_said("cannot be fetched now")
-    assert a.get("resourcedump.xml").status in (404, 503)
     bucket.mend()
     bucket.release()
     for member in cluster.members:  # they would pause for a minute
         member.stop()
         member.restart()
     found = wait_same_dumps(cluster.members, last, ("resourcedump",))
-    assert {b"one", b"two"} <= packed(found)
+    assert {b"two", b"three"} <= packed(found)
