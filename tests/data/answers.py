@@ -197,8 +197,9 @@ def difference(recorded, answer):
 # Differences that later versions make on purpose. After 0.1.0 every set has a link to
 # where it is described, its own page unless its settings say otherwise (R-046, R-062);
 # and robots.txt names no Change Lists (R-262). The Source Description, the list of
-# sets and each set name the stream of many sets. Each set names its provider of OAI-PMH.
-# A set counts its subscribers by transport: later versions have more of these.
+# sets and each set name the stream of many sets. Each set names its provider of OAI-PMH,
+# and has the setting contentVersions. A set counts its subscribers by transport: later
+# versions have more of these.
 LATER = (
     (
         re.compile(r"/capabilitylist\.xml$|/\.well-known/resourcesync$|^/descriptions/"),
@@ -214,6 +215,7 @@ LATER = (
         re.compile(
             r'"subscribers":{[^}]*},|{"rel":"urn:tidings:1:streams","href":"[^"]*/stream"},'
             r'|{"rel":"urn:tidings:1:oai","href":"[^"]*","type":"text/xml"},'
+            r'|"contentVersions":"all",'
         ),
     ),
 )
