@@ -5,7 +5,9 @@ out of order, no two brokers ever show different histories, and all keep the sam
 Callbacks, whose deliveries are spread over the brokers, get every change.
 Each harm for itself: cluster/kill, cluster/slow, cluster/wrong, cluster/takeover."""
 
+import contextlib
 import hashlib
+import sqlite3
 
 from tidings_test import hub
 from tidings_test.harms import (
@@ -23,11 +25,19 @@ from tidings_test.harms import (
 from tidings_test.sets import Set
 from tidings_test.soak import choices, soak
 from tidings_test.storm import Storm
+from tidings_test.waiting import wait_for
 
 WRONG = (set_clock_of_broker, set_clock_of_server, promote_wrongly)
 ORDINARY = (kill_broker, lose_primary, lose_standby, lose_both, narrow, forget_standbys)
 ROUNDS = soak(1, 10)
 ANSWERS_MAX = soak(30, 400)  # before a harm
+
+
+def n_subscriptions(broker):
+    """How many its copy of the hub's rows has."""
+    path = f"file:{broker.data}/hub.db?mode=ro"
+    with contextlib.closing(sqlite3.connect(path, uri=True)) as db:
+        return db.execute("SELECT count(*) FROM subscriptions").fetchone()[0]
 
 
 def meet(cluster, chosen, harms, joined=()):
@@ -37,6 +47,9 @@ def meet(cluster, chosen, harms, joined=()):
         hub.subscribe_sometime(Set(chosen.choice(cluster.members), "news"), callback)
     for callback in joined:
         hub.wait_active(Set(chosen.choice(cluster.members), "news"), callback)
+    # The journal may be mended with any copy; each follows once a second.
+    for member in cluster.members:
+        wait_for(f"rows at {member}", lambda m=member: n_subscriptions(m) == len(joined))
     for harm in chosen.sample(harms, len(harms)):
         storm.wait_answers(chosen.randint(1, ANSWERS_MAX))
         print(harm.__name__)
