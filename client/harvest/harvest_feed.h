@@ -66,7 +66,7 @@ bool harvest_feed_end_replay(struct harvest_feed *feed);
 
 /*
  * A pass through the records of a source of OAI-PMH. A full one is a list of
- * all resources; what another one lacks is as it was.
+ * all resources; another one changes only the resources that it has.
  */
 
 bool harvest_feed_begin_pass(struct harvest_feed *feed, bool is_full);

@@ -401,7 +401,7 @@ oai_read(struct td_client *client, struct harvest_feed *feed, const char *after,
     }
     feed->is_unproven = rc || why->text[0] || (!is_persistent && l.from[0]);
     if (l.n_pages > 0 && rc != STATUS_STOPPED)
-        rc = STATUS_OK; /* what was read is good */
+        rc = STATUS_OK; /* the pages before are good */
     if (rc)
         problem_prefix(why, rc, "%.300s: ", feed->url);
     return td_status_of(rc);

@@ -7,7 +7,7 @@
  *
  * A full pass reads all records, and what the list lacks is deleted within the
  * limits of deletions. Another pass reads those stamped since the last one,
- * less an overlap: what is as it was is not posted again. The next pass begins
+ * less an overlap, and posts those that differ. The next pass begins
  * at the provider's time of this one's first answer, or at ours, if that is
  * earlier: the position, "2026-11-28T12:00:00Z".
  *

@@ -46,7 +46,7 @@ struct audit {
     struct mirror mine;
     char as_of[DATETIME_SIZE + 1]; /* the past time of `mine`; "": none */
     bool is_diff;
-    struct problem doubt; /* of a state in a diff: what is not known of it */
+    struct problem doubt; /* in a diff: why a state is not wholly known */
 
     /* What the comparison found. */
     struct buf lost;    /* int64_t each: resources of `mine` whose file is

@@ -103,7 +103,7 @@ struct set_sync {
     int64_t listed_us;      /* of that, before this look at the changes */
     bool is_comparison;     /* the baseline that is under way */
     bool is_baselined;      /* no heartbeat came since the last baseline */
-    bool is_refiltered;     /* what is not described anew does not pass */
+    bool is_refiltered;     /* resources not described anew do not pass */
     bool is_compared;       /* by this feed, or that is asked for */
     bool is_held;           /* the deletions of this message are held back */
     uint64_t n_listed_held; /* by the follower, of its list's ... */

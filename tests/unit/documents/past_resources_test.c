@@ -258,8 +258,8 @@ TEST(is_what_a_reader_has_that_stopped_there)
     build_orders_end(&w);
 }
 
-/* What retention has removed is not known, and the answer names the first list
- * behind which everything is kept. */
+/* The log does not know what retention has removed. The answer names the first
+ * list of which it keeps all later changes. */
 TEST(is_known_from_the_first_list_that_all_changes_follow)
 {
     struct build_orders w;
