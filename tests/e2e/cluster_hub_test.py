@@ -283,18 +283,22 @@ def test_an_owner_that_stood_still_delivers_nothing(cluster, callbacks):
     assert len(hub.subscriptions(cluster.set(owner))) == 1
 
 
+# A second request of a callback is of the same part, so of another broker's.
 def test_requests_without_the_journal_are_refused(cluster, callbacks):
-    owner = cluster.owner()
-    one = cluster.set(cluster.others(owner)[0])
-    one.create()
+    cluster.wait_shares()
+    first = cluster.set(cluster.members[0]).create()
     callback = callbacks.add()
-    hub.join(one, callback)
+    hub.join(first, callback)
+    owner = cluster.owner_of(hub.find(first, callback)["id"])
+    one = cluster.set(cluster.others(owner)[0])
+    wait_known(one)
     cluster.server.query("ALTER TABLE tidings_orders RENAME TO away")
-    answer = hub.subscribe(one, callbacks.add())
+    answer = hub.subscribe(one, callback)
     assert answer.status == 503
     assert answer["Retry-After"]
     cluster.server.query("ALTER TABLE away RENAME TO tidings_orders")
-    hub.join(one, callbacks.add())
+    hub.check_taken(hub.subscribe(one, callback))
+    callback.verifications.wait(2)
 
 
 def change_text(n):
