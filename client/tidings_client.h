@@ -85,7 +85,7 @@ TD_API void td_close(struct td_client *client);
  *         Sec-WebSocket-....
  *
  * Memory   both are copied.
- * Errors   TD_INVALID: td_problem names the field; TD_MEMORY. Since 0.1.
+ * Errors   TD_INVALID: td_problem names the field; TD_MEMORY. Since 1.0.
  */
 TD_API enum td_status td_header(struct td_client *client, const char *url,
                                 const char *header);
@@ -105,7 +105,7 @@ TD_API enum td_status td_header(struct td_client *client, const char *url,
  * Memory   both are copied; the copy is overwritten before it is freed.
  * Thread   as the handle; requests under way go on with the former token.
  * Errors   TD_INVALID: a malformed token, or a server that may not get one.
- *          td_problem never has a byte of the token. TD_MEMORY. Since 0.1.
+ *          td_problem never has a byte of the token. TD_MEMORY. Since 1.0.
  */
 TD_API enum td_status td_client_set_token(struct td_client *client,
                                           const char *url, const char *token);
@@ -122,7 +122,7 @@ TD_API enum td_status td_client_set_token(struct td_client *client,
  * grow to 30 s. A pipe is read once.
  *
  * Errors   TD_INVALID: as above, or no token in the file; TD_IO: the file is
- *          unreadable, or others can reach it; TD_MEMORY. Since 0.1.
+ *          unreadable, or others can reach it; TD_MEMORY. Since 1.0.
  */
 TD_API enum td_status td_client_set_token_file(struct td_client *client,
                                                const char *url,
@@ -143,7 +143,7 @@ TD_API enum td_status td_client_set_token_file(struct td_client *client,
  * Memory   all texts are copied.
  * Thread   as the handle; connections under way keep the former one.
  * Errors   TD_INVALID: no https URL; TD_IO: the files cannot be used, or do not
- *          fit each other; TD_MEMORY. Since 0.1.
+ *          fit each other; TD_MEMORY. Since 1.0.
  */
 TD_API enum td_status td_client_set_certificate(struct td_client *client,
                                                 const char *url,
@@ -163,7 +163,7 @@ TD_API enum td_status td_client_set_certificate(struct td_client *client,
  * Behind a proxy the handle judges only localhost and hosts written as
  * an address, because the proxy resolves names.
  *
- * Thread   as the handle; before the first request to the source. Since 0.1.
+ * Thread   as the handle; before the first request to the source. Since 1.0.
  */
 TD_API void td_allow_private(struct td_client *client);
 
@@ -190,7 +190,7 @@ struct td_limits {
  * limits  NULL: none, as at the beginning.
  *
  * Memory   copied.
- * Thread   as the handle; not while td_sync or td_audit runs. Since 0.1.
+ * Thread   as the handle; not while td_sync or td_audit runs. Since 1.0.
  */
 TD_API void td_limit(struct td_client *client, const struct td_limits *limits);
 
@@ -219,7 +219,7 @@ struct td_progress {
  *              none.
  *
  * Memory   the struct is lent until on_progress returns.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API void td_on_progress(struct td_client *client,
                            void (*on_progress)(const struct td_progress *p,
@@ -240,7 +240,7 @@ TD_API const char *td_problem(const struct td_client *client);
  * retry_after_s  set to the seconds of the answer's Retry-After, 0 if it had
  *                none; may be NULL.
  *
- * Thread   as the handle. Since 0.1.
+ * Thread   as the handle. Since 1.0.
  */
 TD_API unsigned td_answered(const struct td_client *client,
                             unsigned *retry_after_s);
@@ -261,14 +261,14 @@ TD_API void td_stop(struct td_client *client);
  * Returns the descriptor to watch for reading: readable when td_service has
  * work. It stays the same for the life of the handle. Do not read from it.
  *
- * Memory   the client's. Since 0.1.
+ * Memory   the client's. Since 1.0.
  */
 TD_API int td_fd(const struct td_client *client);
 
 /*
  * Returns the milliseconds after which td_service has work even if nothing is
  * readable; 0: now; -1: nothing is due. Ask again after each td_service and
- * each call that begins an operation. Since 0.1.
+ * each call that begins an operation. Since 1.0.
  */
 TD_API int td_timeout_ms(const struct td_client *client);
 
@@ -277,7 +277,7 @@ TD_API int td_timeout_ms(const struct td_client *client);
  *
  * Errors   TD_STOPPED  by td_stop.
  *          TD_INVALID  called from a callback of this handle.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_service(struct td_client *client);
 
@@ -286,7 +286,7 @@ TD_API enum td_status td_service(struct td_client *client);
  *
  * Thread   blocks; callbacks run on the calling thread.
  * Errors   TD_STOPPED  by td_stop: operations are unchanged, call again to go
- * on. TD_INVALID  called from a callback of this handle. Since 0.1.
+ * on. TD_INVALID  called from a callback of this handle. Since 1.0.
  */
 TD_API enum td_status td_run(struct td_client *client);
 

@@ -284,7 +284,7 @@ struct td_follow_options {
  *          TD_IO       the scratch directory or the listing cannot be used,
  *                      or a disk would have less free than td_limit demands.
  *          TD_MEMORY   no memory, or no descriptors.
- * Spec     R-225, R-309, R-342 to R-345, R-349. Since 0.1.
+ * Spec     R-225, R-309, R-342 to R-345, R-349. Since 1.0.
  */
 TD_API enum td_status td_follow(struct td_client *client, const char *url,
                                 const struct td_follow_options *options,
@@ -332,7 +332,7 @@ struct td_source_options {
  *
  * Memory, Thread, Errors   as td_follow; with several sets, the first failure,
  *             when all have ended.
- * Spec     R-041 to R-048, and as td_follow. Since 0.1.
+ * Spec     R-041 to R-048, and as td_follow. Since 1.0.
  */
 TD_API enum td_status td_follow_source(struct td_client *client,
                                        const char *url,
@@ -352,7 +352,7 @@ struct td_follower;
  * Thread   as the handle; callbacks run in td_service, td_run and calls that
  *          block.
  * Errors   TD_INVALID, TD_MEMORY; options->on_end gets all others.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_follower_open(struct td_client *client,
                                        const char *url,
@@ -361,17 +361,17 @@ TD_API enum td_status td_follower_open(struct td_client *client,
                                        struct td_follower **follower);
 
 /* Returns the position of the last message handed over; "" before the first.
- * Lent until the next message. Since 0.1. */
+ * Lent until the next message. Since 1.0. */
 TD_API const char *td_follower_position(const struct td_follower *follower);
 
 /* Returns what the source is: "resourcesync", "sitemap", "text", "rss" or
- * "atom"; NULL: still unknown. Since 0.1. */
+ * "atom"; NULL: still unknown. Since 1.0. */
 TD_API const char *td_follower_kind(const struct td_follower *follower);
 
 /*
  * Hands over nothing until td_follower_resume; keeps what has come, and the
  * rest waits at the server: nothing grows. A call from a callback takes effect
- * when that returns. Since 0.1.
+ * when that returns. Since 1.0.
  */
 TD_API void td_follower_pause(struct td_follower *follower);
 TD_API void td_follower_resume(struct td_follower *follower);
@@ -381,12 +381,12 @@ TD_API void td_follower_resume(struct td_follower *follower);
  * of `why`, a sentence: the follower hands over the list (TD_BASELINE_BEGIN,
  * is_comparison), then goes on at its place. With until_caught_up it does so
  * before it ends. A source that has no such list beside its changes is not
- * compared. Since 0.1.
+ * compared. Since 1.0.
  */
 TD_API void td_follower_compare(struct td_follower *follower, const char *why);
 
 /* Ends and frees the follower without a further callback. NULL is allowed, and
- * so is a call from its own callback. Since 0.1. */
+ * so is a call from its own callback. Since 1.0. */
 TD_API void td_follower_close(struct td_follower *follower);
 
 /* Stores for positions */
@@ -399,7 +399,7 @@ TD_API void td_follower_close(struct td_follower *follower);
  * Errors   TD_IO       the file is unreadable.
  *          TD_INVALID  the file has no position.
  *          td_problem says more.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_position_read(struct td_client *client,
                                        const char *path,
@@ -413,7 +413,7 @@ TD_API enum td_status td_position_read(struct td_client *client,
  * Errors   TD_IO       the file cannot be written.
  *          TD_INVALID  `position` is none.
  *          td_problem says more.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_position_write(struct td_client *client,
                                         const char *path, const char *position);
@@ -430,7 +430,7 @@ TD_API enum td_status td_position_write(struct td_client *client,
  * Thread   as `db`.
  * Errors   TD_IO       sqlite3_errmsg(db) says more.
  *          TD_INVALID  `position` is none.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_position_save(struct sqlite3 *db, const char *name,
                                        const char *position);

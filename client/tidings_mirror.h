@@ -153,7 +153,7 @@ struct td_sync_options {
  *                       Resource List to begin anew with; the set was removed.
  *          TD_DIFFERENT until_caught_up: some resources were given up.
  *          TD_INVALID, TD_UNREACHABLE, TD_BROKEN, TD_MEMORY as for td_follow.
- * Spec     R-225, R-240, R-309. Since 0.1.
+ * Spec     R-225, R-240, R-309. Since 1.0.
  */
 TD_API enum td_status td_sync(struct td_client *client, const char *url,
                               const char *dir,
@@ -225,7 +225,7 @@ struct td_audit_result {
  *                        comparison.
  *          TD_IO         `dir` is no mirror, in use, or cannot be read.
  *          else as td_sync.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_audit(struct td_client *client, const char *url,
                                const char *dir,
@@ -250,7 +250,7 @@ TD_API enum td_status td_audit(struct td_client *client, const char *url,
  * Errors   TD_DIFFERENT  there are differences, or a state is not known to be
  *                        complete.
  *          else as td_sync.
- * Spec     R-435. Since 0.1.
+ * Spec     R-435. Since 1.0.
  */
 TD_API enum td_status td_diff(struct td_client *client,
                               const char *const sides[2],
@@ -289,7 +289,7 @@ struct td_proof {
  *          TD_GONE       the set was removed, or all of its lists.
  *          TD_INVALID, TD_REFUSED, TD_UNREACHABLE, TD_BROKEN, TD_STOPPED,
  *          TD_MEMORY
- * Spec     R-217, R-218, R-223, R-346. Since 0.1.
+ * Spec     R-217, R-218, R-223, R-346. Since 1.0.
  */
 TD_API enum td_status td_verify(struct td_client *client, const char *where,
                                 void (*on_list)(const char *list,

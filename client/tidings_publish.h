@@ -67,7 +67,7 @@ struct td_publish_options {
  *                          been kept": then an answer was lost before.
  *          TD_STOPPED      by td_stop: the broker may have kept the post.
  *          TD_BROKEN       200, but no receipt: kept, or this is no broker.
- * Spec     R-140, R-294. Since 0.1.
+ * Spec     R-140, R-294. Since 1.0.
  */
 TD_API enum td_status td_publish(struct td_client *client, const char *set_url,
                                  const char *type, const void *body,
@@ -137,7 +137,7 @@ struct td_full_receipt {
  *          TD_GONE         the set was removed meanwhile.
  *          TD_STOPPED      by td_stop: as TD_UNREACHABLE.
  *          TD_MEMORY
- * Spec     R-080, R-084. Since 0.1.
+ * Spec     R-080, R-084. Since 1.0.
  */
 TD_API enum td_status td_publish_full(struct td_client *client,
                                       const char *set_url, const char *from,
@@ -195,7 +195,7 @@ struct td_publisher_options {
  *          TD_IO       the spool cannot be used: it is another set's, in use,
  *                      or the disk refuses.
  *          TD_MEMORY
- * Spec     R-140, R-294. Since 0.1.
+ * Spec     R-140, R-294. Since 1.0.
  */
 TD_API enum td_status
 td_publisher_open(struct td_client *client, const char *set_url,
@@ -215,7 +215,7 @@ td_publisher_open(struct td_client *client, const char *set_url,
  *                          turn the loop and try again.
  *          TD_IO           the spool cannot be written: nothing was added.
  *          TD_MEMORY
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_publisher_add(struct td_publisher *publisher,
                                        const char *change, size_t size,
@@ -239,7 +239,7 @@ struct td_change_text {
  *
  * Memory   all arguments are copied.
  * Errors   as td_publisher_add; also TD_INVALID, if the note is too long.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_publisher_add_all(struct td_publisher *publisher,
                                            const struct td_change_text *changes,
@@ -247,11 +247,11 @@ TD_API enum td_status td_publisher_add_all(struct td_publisher *publisher,
                                            uint64_t *number);
 
 /* Returns the last note of td_publisher_add_all, with a spool across processes;
- * "": none. Lent until the next call that adds. Since 0.1. */
+ * "": none. Lent until the next call that adds. Since 1.0. */
 TD_API const char *td_publisher_note(const struct td_publisher *publisher);
 
 /* Returns the number of changes that are not durable yet. bytes: set to their
- * size; may be NULL. Since 0.1. */
+ * size; may be NULL. Since 1.0. */
 TD_API uint64_t td_publisher_waiting(const struct td_publisher *publisher,
                                      uint64_t *bytes);
 
@@ -275,7 +275,7 @@ TD_API uint64_t td_publisher_durable(const struct td_publisher *publisher);
  *                      it loses nothing, and goes on once there is room.
  *          TD_MEMORY
  *          TD_INVALID  called from a callback of the same handle.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_publisher_flush(struct td_publisher *publisher);
 

@@ -29,7 +29,7 @@ extern "C" {
  *                          or 409: the set exists.
  *          TD_UNREACHABLE  no answer: it may or may not have been created.
  *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
- * Spec     R-049. Since 0.1.
+ * Spec     R-049. Since 1.0.
  */
 TD_API enum td_status td_set_create(struct td_client *client,
                                     const char *set_url, const char *settings,
@@ -55,7 +55,7 @@ TD_API enum td_status td_set_create(struct td_client *client,
  *          TD_UNREACHABLE  no answer: the change may have been made. Repeating
  *                          it does no harm.
  *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
- * Spec     R-049. Since 0.1.
+ * Spec     R-049. Since 1.0.
  */
 TD_API enum td_status td_set_change(struct td_client *client,
                                     const char *set_url, const char *change,
@@ -78,7 +78,7 @@ TD_API enum td_status td_set_change(struct td_client *client,
  *          TD_UNREACHABLE  no answer: the change may have been made. Repeating
  *                          it does no harm.
  *          TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
- * Spec     R-049. Since 0.1.
+ * Spec     R-049. Since 1.0.
  */
 TD_API enum td_status td_set_put(struct td_client *client, const char *set_url,
                                  const char *settings, size_t size,
@@ -103,7 +103,7 @@ typedef void td_member_fn(const char *path, const char *value, void *user);
  *          TD_REFUSED  404: there is no such set.
  *          TD_INVALID, TD_UNREACHABLE, TD_STOPPED, TD_BROKEN, TD_MEMORY as for
  *          td_publish.
- * Spec     R-353. Since 0.1.
+ * Spec     R-353. Since 1.0.
  */
 TD_API enum td_status td_set_get(struct td_client *client, const char *set_url,
                                  td_member_fn *on_member, void *user,
@@ -119,7 +119,7 @@ TD_API enum td_status td_set_get(struct td_client *client, const char *set_url,
  *          TD_REFUSED      404: there is no such set.
  *          TD_UNREACHABLE  no answer: it may or may not have been removed.
  *          TD_INVALID, TD_STOPPED, TD_BROKEN, TD_MEMORY as for td_publish.
- * Spec     R-049. Since 0.1.
+ * Spec     R-049. Since 1.0.
  */
 TD_API enum td_status td_set_delete(struct td_client *client,
                                     const char *set_url);
@@ -169,7 +169,7 @@ typedef void td_offer_fn(const struct td_offer *offer, void *user);
  *          TD_UNREACHABLE  no answer, or 503 and the like.
  *          TD_BROKEN       a document is unreadable.
  *          TD_STOPPED, TD_MEMORY
- * Spec     R-041 to R-044, R-353. Since 0.1.
+ * Spec     R-041 to R-044, R-353. Since 1.0.
  */
 TD_API enum td_status td_describe(struct td_client *client, const char *set_url,
                                   td_offer_fn *on_offer, void *user);
@@ -200,7 +200,7 @@ typedef void td_set_fn(const char *url, const char *why, void *user);
  *                          also if documents lead in a circle, or to more than
  *                          10,000 sets.
  *          TD_STOPPED, TD_MEMORY
- * Spec     R-040 to R-048, R-260 to R-263. Since 0.1.
+ * Spec     R-040 to R-048, R-260 to R-263. Since 1.0.
  */
 TD_API enum td_status td_sets(struct td_client *client, const char *url,
                               td_set_fn *on_set, void *user);

@@ -40,7 +40,7 @@ struct td_callback;
  * Errors   TD_INVALID  listen or url is malformed.
  *          TD_IO       cannot listen there.
  *          TD_MEMORY
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_callback_open(struct td_client *client,
                                        const char *listen, const char *url,
@@ -59,7 +59,7 @@ TD_API void td_callback_close(struct td_callback *callback); /* or NULL */
  * Errors   TD_UNREACHABLE  a hub did not answer in time.
  *          TD_STOPPED, TD_MEMORY
  *          TD_INVALID      called from a callback of the handle.
- * Since 0.1.
+ * Since 1.0.
  */
 TD_API enum td_status td_callback_settle(struct td_callback *callback,
                                          unsigned wait_ms);
@@ -112,7 +112,7 @@ struct td_subscriber;
  * Thread   as the handle of `callback`.
  * Errors   TD_INVALID, TD_MEMORY; on_state gets all others.
  * Spec     W-005 to W-011, W-020, W-029, W-030, W-033, W-043, W-058 to W-060,
- *          W-073, W-084, W-088, W-104, W-105, W-107. Since 0.1.
+ *          W-073, W-084, W-088, W-104, W-105, W-107. Since 1.0.
  */
 TD_API enum td_status
 td_subscriber_open(struct td_callback *callback, const char *topic_url,
@@ -156,7 +156,7 @@ TD_API void td_subscriber_close(struct td_subscriber *subscriber);
  *
  * Errors   as td_follower_open; TD_REFUSED (to on_end): the source names no
  *          topic, or its hub denied.
- * Spec     W-147, R-309. Since 0.1.
+ * Spec     W-147, R-309. Since 1.0.
  */
 TD_API enum td_status
 td_callback_follow(struct td_callback *callback, const char *url,

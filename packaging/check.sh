@@ -244,19 +244,19 @@ check_service() {
 
 check_library() {
     step "libtidings-dev installed" inside sh -c 'apt-get install -y gcc libc6-dev \
-        pkg-config /debs/libtidings0_*.deb /debs/libtidings-dev_*.deb'
+        pkg-config /debs/libtidings1_*.deb /debs/libtidings-dev_*.deb'
     # shellcheck disable=SC2016 # expanded by the sh in there
     step "an example built and linked, both ways" inside sh -ec '
         from=/usr/share/doc/libtidings-dev/examples/follow.c
         cc $from $(pkg-config --cflags --libs tidings) -o /tmp/shared
         cc $from $(pkg-config --cflags --libs tidings-static) -o /tmp/static
-        ldd /tmp/shared | grep -q "libtidings.so.0 => /"
+        ldd /tmp/shared | grep -q "libtidings.so.1 => /"
         ! ldd /tmp/static | grep libtidings'
 }
 
 check_python() {
     step "python3-tidings installed" inside sh -c 'apt-get install -y \
-        /debs/libtidings0_*.deb /debs/python3-tidings_*.deb'
+        /debs/libtidings1_*.deb /debs/python3-tidings_*.deb'
     step "its module asks a server" inside python3 -c '
 import tidings
 try:
@@ -347,7 +347,7 @@ check_piuparts() {
         --distribution bookworm --mirror "$mirror main" --skip-logrotatefiles-test \
         --warn-on-leftovers-after-purge --log-level error \
         --log-file "$work/piuparts.log" \
-        "$debs"/tidingsd_*.deb "$debs"/tidings_*.deb "$debs"/libtidings0_*.deb \
+        "$debs"/tidingsd_*.deb "$debs"/tidings_*.deb "$debs"/libtidings1_*.deb \
         "$debs"/python3-tidings_*.deb
 }
 

@@ -151,7 +151,7 @@ handle_ready_get(const struct route_call *call)
 
 #define STATUS_TEXT_MAX 4096
 
-/* {"version":"0.1.0","sets":3,"disk":{"free":1000,"total":2000},"minutes":60,
+/* {"version":"1.0.0","sets":3,"disk":{"free":1000,"total":2000},"minutes":60,
  *  "entries":[0,...,17],"lags":[0,...,250]}. On a worker: asks the disk. */
 static void
 write_status(struct deferral *d, struct buf *to)

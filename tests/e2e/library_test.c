@@ -91,7 +91,7 @@ TEST(a_program_is_built_by_pkg_config)
              " $PREFIX/prefix/share/doc/tidings/examples/$e.c "
              "-D_POSIX_C_SOURCE=200809L $(pkg-config --cflags --libs tidings) "
              "-Wl,-rpath,$LIB -o $e || exit 1; done");
-    shell_do("ldd $PREFIX/shared/publish | grep -q \"$LIB/libtidings.so.0\"");
+    shell_do("ldd $PREFIX/shared/publish | grep -q \"$LIB/libtidings.so.1\"");
     assert_publishes("shared", "shared");
 }
 
@@ -117,7 +117,7 @@ TEST(cmake_finds_both_libraries)
         "<<'END'\n"
         "cmake_minimum_required(VERSION 3.16)\n"
         "project(mine C)\n"
-        "find_package(tidings 0.1 REQUIRED)\n"
+        "find_package(tidings 1.0 REQUIRED)\n"
         "foreach(kind tidings static)\n"
         "  add_executable(publish_${kind} " SOURCE
         "/client/examples/publish.c)\n"
@@ -197,7 +197,7 @@ TEST(the_shared_library_exports_what_the_headers_declare)
 {
     assert_same_names(DECLARED, "nm -D --defined-only $LIB/libtidings.so | awk "
                                 "'$2 != \"A\" { print $3 }' | sed "
-                                "'s/@@TIDINGS_0.1$//' | sort");
+                                "'s/@@TIDINGS_1.0$//' | sort");
 }
 
 TEST(the_static_library_shows_what_the_headers_declare)

@@ -5,6 +5,7 @@ files that it is built from.
 packaging/check.sh builds and tries the packages, docker/check.sh the image.
 """
 
+import email.utils
 import fnmatch
 import os
 import pathlib
@@ -74,8 +75,8 @@ def test_each_line_of_the_packages_names_a_file(installed):
 def test_the_symbols_are_those_of_the_library(run):
     lines = run("nm", "-D", "--defined-only", "--with-symbol-versions", LIBRARY).out
     exported = {line.split()[-1].replace("@@", "@") for line in lines}
-    head, *symbols = (DEBIAN / "libtidings0.symbols").read_text().splitlines()
-    assert head == "libtidings.so.0 libtidings0 #MINVER#"
+    head, *symbols = (DEBIAN / "libtidings1.symbols").read_text().splitlines()
+    assert head == "libtidings.so.1 libtidings1 #MINVER#"
     named = {line.split()[0] for line in symbols}
     versions = {name.partition("@")[2] for name in named}
     assert named - {f"{version}@{version}" for version in versions} == {
@@ -83,15 +84,49 @@ def test_the_symbols_are_those_of_the_library(run):
     }
 
 
+NUMBER = r"([0-9]+\.[0-9]+\.[0-9]+)"
+MINOR = r"([0-9]+\.[0-9]+)"
+DATE = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+
+# Each file that names the version: what stands before and behind it, and how often. The
+# version is that of CMakeLists.txt, from which the build makes all others.
+NAMED = [
+    ("CMakeLists.txt", rf"^project\(tidings VERSION {NUMBER} ", 1),
+    ("CHANGELOG.md", rf"\A(?:(?!## \[[0-9]).*\n)*## \[{NUMBER}\] - ", 1),
+    ("SECURITY.md", rf"^\| the latest release, {MINOR}\.x ", 1),
+    ("CONTRIBUTING.md", rf"`git tag -s v{NUMBER}`", 1),
+    ("broker/http/asyncapi.json", rf'"title":"Tidings","version":"{NUMBER}"', 1),
+    ("broker/http/openapi.json", rf'"title":"Tidings","version":"{NUMBER}"', 1),
+    ("debian/changelog", rf"\Atidings \({NUMBER}\) ", 1),
+    ("doc/cluster_on_kubernetes.md", rf"/tidings:{NUMBER}`", 1),
+    ("doc/library.md", rf"find_package\(tidings {MINOR} ", 1),
+    ("packaging/kubernetes/tidings.yaml", rf"image: \S+/tidings:{NUMBER}$", 3),
+    ("web/package.json", rf'^  "version": "{NUMBER}"', 1),
+]  # fmt: skip
+
+
 def test_all_name_one_version(run):
     cmake = (ROOT / "CMakeLists.txt").read_text()
-    (version,) = re.findall(r"^project\(tidings VERSION ([0-9.]+) ", cmake, re.M)
+    (version,) = re.findall(NAMED[0][1], cmake, re.M)
+    minor = version.rpartition(".")[0]
+    others = [
+        f"{name}: {found or 'none'}"
+        for name, pattern, times in NAMED
+        if (found := re.findall(pattern, (ROOT / name).read_text(), re.M))
+        != times * [minor if MINOR in pattern else version]
+    ]
+    assert others == [], f"not {version}"
     for program in ("tidings", "tidingsd"):
         assert run(program, "--version").out[0] == f"{program} {version}"
-    changelog = (DEBIAN / "changelog").read_text()
-    assert changelog.startswith(f"tidings ({version}) ")
-    news = re.findall(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
-    assert [name for name in news if name != "Unreleased"][0] == version
+
+
+# A release has one date: packages and tarballs are made with it.
+def test_the_changelogs_have_one_date():
+    news = (ROOT / "CHANGELOG.md").read_text()
+    date = re.findall(rf"^## \[{NUMBER}\] - {DATE}$", news, re.M)[0][1]
+    debian = (DEBIAN / "changelog").read_text()
+    stamp = re.search(r"^ -- .*  (.+)$", debian, re.M)[1]
+    assert email.utils.parsedate_to_datetime(stamp).date().isoformat() == date
 
 
 def test_the_packages_build_with_what_packages_txt_names():

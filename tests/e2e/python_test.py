@@ -964,7 +964,7 @@ def test_the_installed_package_works(news, run, tmp_path):
         run("/usr/bin/cmake", *install)
     (package,) = tmp_path.glob("lib/python3*/dist-packages/tidings")
     assert (package / "py.typed").exists()
-    (library,) = tmp_path.glob("lib/**/libtidings.so.0")
+    (library,) = tmp_path.glob("lib/**/libtidings.so.1")
     code = "import sys, tidings; print(tidings.publish(sys.argv[1], eval(sys.argv[2])))"
     env = {"PYTHONPATH": str(package.parent), "LD_LIBRARY_PATH": str(library.parent)}
     done = run(*python(code, news.url, str(change(LOC.format(1)))), env=env)
