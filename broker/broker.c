@@ -106,6 +106,8 @@ check_settings(const struct config *config, struct problem *why)
         bool is_wrong;
         const char *reason;
     } rows[] = {
+        {config->closed && config->insecure_open,
+         "--closed and --insecure-open exclude each other"},
         {config->hub_lease_min_us > config->hub_lease_max_us,
          "--hub-lease-min is longer than --hub-lease-max"},
         {config->hub_retry_first_us > config->hub_retry_max_us,
@@ -189,12 +191,13 @@ check_reach(const struct config *config, bool has_token, struct problem *why)
         reached = config->public_url;
     if (!address_is_loopback_host(slice_of(config->listen_host)))
         reached = config->listen_host;
-    if (!reached || has_token || config->jwt_keys[0] || config->insecure_open)
+    if (!reached || has_token || config->jwt_keys[0] || config->closed ||
+        config->insecure_open)
         return STATUS_OK;
     return problem(why, STATUS_INVALID,
                    "anyone who reaches %s could publish: make a token first "
-                   "(tidingsd token add), or give --insecure-open if that is "
-                   "wanted",
+                   "(tidingsd token add), give --closed to make it later, or "
+                   "give --insecure-open if that is wanted",
                    reached);
 }
 
@@ -559,13 +562,13 @@ judge_reach(struct broker *b, struct problem *why)
     if (rc)
         return rc;
     if (tokens_are_open(b->http.tokens) &&
-        log_is_guarded(b->http.registry->log)) {
+        (b->config->closed || log_is_guarded(b->http.registry->log))) {
         DIAG(DIAG_WARNING, "broker",
-             "this broker was closed, has no tokens now, and stays closed: "
+             "this broker is closed, has no tokens now, and stays closed: "
              "make one (tidingsd token add), or end it and open it again "
              "(tidingsd token open-again)",
              diag_text("data", b->config->data));
-        tokens_end_openness(b->http.tokens);
+        close_for_good(b);
     }
     return check_reach(b->config, !tokens_are_open(b->http.tokens), why);
 }

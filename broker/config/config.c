@@ -314,6 +314,9 @@ static const struct option rows[] = {
 
     {"insecure-open", NULL, FLAG(insecure_open), "no",
      "let everyone publish, although others than this host can connect"},
+    {"closed", NULL, FLAG(closed), "no",
+     "let nobody in without a token, also before there is one: for a first "
+     "start where others can connect; the broker remembers it"},
     {"seccomp", "off|on", EITHER(seccomp), "on",
      "once ready, make only the system calls that serving needs: no programs, "
      "no other processes, no other users"},

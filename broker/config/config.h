@@ -171,6 +171,7 @@ struct config {
     size_t n_bridges;
 
     bool insecure_open; /* open although not on loopback */
+    bool closed;        /* also before there is a token */
     bool seccomp;       /* syscall_filter.h */
     bool core_dumps;    /* files of all memory, where the system writes them */
     enum diag_level log_level;

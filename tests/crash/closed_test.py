@@ -117,6 +117,21 @@ def test_a_restored_broker_stays_closed(start_broker, run, tmp_path):
         shutil.rmtree(broker.data)
 
 
+# --closed: nobody is let in between the first start and the first token, nor after
+# the option is gone.
+def test_it_is_closed_from_its_first_start(start_broker):
+    broker = start_broker("--closed", "--public-url", "http://example.org")
+    check_closed(broker)
+    broker.wait_said("stays closed")
+    broker.stop()
+    broker.set_options()
+    assert starts(broker)
+    check_closed(broker)
+    broker.add_token("root", admin=True)
+    assert broker.get("/sets").status == 200
+    check_closed(broker)
+
+
 # Made by the command, without a broker.
 def test_a_token_of_no_broker_counts(start_broker, run, tmp_path):
     data = tmp_path / "broker0/data"

@@ -202,6 +202,8 @@ def test_does_not_listen_to_all_without_being_told_twice(run, tmp_path):
             "",
         ),
         ("--public-url=http://example.org --insecure-open --check", 0, ""),
+        ("--public-url=http://example.org --closed --check", 0, ""),
+        ("--closed --insecure-open", 2, "exclude each other"),
         ("--public-url=http://localhost:80/news --check", 0, ""),
     ]
     check_starts(run, tmp_path, cases)
