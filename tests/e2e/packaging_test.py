@@ -98,9 +98,14 @@ NAMED = [
     ("broker/http/asyncapi.json", rf'"title":"Tidings","version":"{NUMBER}"', 1),
     ("broker/http/openapi.json", rf'"title":"Tidings","version":"{NUMBER}"', 1),
     ("debian/changelog", rf"\Atidings \({NUMBER}\) ", 1),
-    ("doc/cluster_on_kubernetes.md", rf"/tidings:{NUMBER}`", 1),
+    ("doc/cluster_on_kubernetes.md", rf"`tidings:{NUMBER}`", 1),
+    ("doc/cluster_on_kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
+    ("doc/kubernetes.md", rf"`tidings:{NUMBER}`", 1),
+    ("doc/kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
     ("doc/library.md", rf"find_package\(tidings {MINOR} ", 1),
-    ("packaging/kubernetes/tidings.yaml", rf"image: \S+/tidings:{NUMBER}$", 3),
+    ("packaging/helm/tidings/Chart.yaml", rf'^(?:version|appVersion): "?{NUMBER}"?$', 2),
+    ("packaging/kubernetes/broker.yaml", rf"image: tidings:{NUMBER}$", 1),
+    ("packaging/kubernetes/tidings.yaml", rf"image: tidings:{NUMBER}$", 3),
     ("web/package.json", rf'^  "version": "{NUMBER}"', 1),
 ]  # fmt: skip
 

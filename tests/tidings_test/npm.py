@@ -5,14 +5,15 @@
         start(npm.node(), tmp_path / "program.mjs")
         start(npm.command("openapi-typescript"), ...)
 
-To add one: `npm install --package-lock-only --save-exact NAME` in tests/npm, with
-`omit-lockfile-registry-resolved`, so that the lock file names no registry.
+To add one: `npm install --package-lock-only --save-exact --legacy-peer-deps NAME` in
+tests/npm, with `omit-lockfile-registry-resolved`, so that the lock file names no registry.
 
 Where there is no Node, no npm or no way to its registry, the test is skipped; with
 TIDINGS_NPM=required in the environment, as .ci/run has it, it fails.
 """
 
 import os
+import platform
 import shutil
 import subprocess
 
@@ -48,6 +49,14 @@ def install(directory):
 def command(name):
     """The path of a program that a package brings."""
     return modules() / ".bin" / name
+
+
+def helm():
+    """The path of Helm, the package manager of Kubernetes, for x86-64."""
+    if platform.machine() != "x86_64":
+        _miss("there is no Helm for this machine")
+    modules()
+    return MODULES.parent / "helm"
 
 
 def _miss(what):
