@@ -185,26 +185,22 @@ enum status
 contents_place(struct content_pin *pin, struct arriving *arriving,
                struct problem *why)
 {
-    char dir[SET_DIR_MAX];
     enum status rc = add_digest(pin, &arriving->digest, true, why);
 
     content_touch(&pin->touched, &arriving->digest);
-    set_dir(pin->set, dir);
-    if (!rc)
-        rc = content_file_place(dir, arriving, why);
-    return rc;
+    return rc ? rc
+              : content_file_place(set_path(pin->set, "").text, arriving, why);
 }
 
 enum status
 contents_find(struct content_pin *pin, const struct digest *digest,
               uint64_t *length, struct problem *why)
 {
-    char dir[SET_DIR_MAX];
     enum status rc = add_digest(pin, digest, false, why);
 
-    set_dir(pin->set, dir);
     if (!rc)
-        rc = content_file_look(dir, digest, length, why);
+        rc =
+            content_file_look(set_path(pin->set, "").text, digest, length, why);
     if (rc)
         return rc;
     /* The pin that placed the file may not have synced its name yet, or have
@@ -217,17 +213,19 @@ contents_find(struct content_pin *pin, const struct digest *digest,
 }
 
 enum status
-contents_share(const char *dir, struct content_fact *fact, struct buf *bytes,
-               struct problem *why)
+contents_share(const struct set *set, struct content_fact *fact,
+               struct buf *bytes, struct problem *why)
 {
-    enum status rc = content_file_look(dir, &fact->digest, &fact->length, why);
+    struct set_path dir = set_path(set, "");
+    enum status rc =
+        content_file_look(dir.text, &fact->digest, &fact->length, why);
 
     if (rc)
         return rc;
     if (!vault_keeps_content() || fact->length == 0)
-        return content_file_read(dir, &fact->digest, bytes, why);
+        return content_file_read(dir.text, &fact->digest, bytes, why);
     fact->due_us = CONTENT_IN_BUCKET;
-    rc = content_file_store(dir, &fact->digest, fact->length, false, why);
+    rc = content_file_store(dir.text, &fact->digest, fact->length, false, why);
     return rc && rc != STATUS_TOO_LARGE && rc != STATUS_STOPPED
                ? problem_prefix(why, STATUS_BUSY,
                                 "its content cannot be stored now: ")
@@ -238,12 +236,10 @@ enum status
 contents_carry(const struct set *set, struct post *post, struct problem *why)
 {
     struct slice rest = buf_slice(&post->bytes), hash;
-    char dir[SET_DIR_MAX];
     enum status rc = STATUS_OK;
 
     buf_init(&post->contents, SIZE_MAX);
     buf_init(&post->content_bytes, CONTENT_POST_MAX + 1);
-    set_dir(set, dir);
     for (size_t i = 0;
          !rc && i < post->n_fragments && log_is_shared(set->registry->log) &&
          set_content_mode(set) == CONTENT_INLINE;
@@ -255,7 +251,7 @@ contents_carry(const struct set *set, struct post *post, struct problem *why)
         fragment_bytes(entry, f->hole, &hash, &fact.length);
         if (fragment_kind(entry.data, f->hole) != CHANGE_DELETED &&
             hash_find_sha256(hash, &fact.digest)) {
-            rc = contents_share(dir, &fact, &post->content_bytes, why);
+            rc = contents_share(set, &fact, &post->content_bytes, why);
             buf_add(&post->contents, &fact, sizeof(fact));
         }
         slice_skip(&rest, f->size);
@@ -268,11 +264,9 @@ contents_carry(const struct set *set, struct post *post, struct problem *why)
 enum status
 contents_sync(struct content_pin *pin, struct problem *why)
 {
-    char dir[SET_DIR_MAX];
-    enum status rc;
+    enum status rc =
+        content_files_sync(set_path(pin->set, "").text, &pin->touched, why);
 
-    set_dir(pin->set, dir);
-    rc = content_files_sync(dir, &pin->touched, why);
     if (rc)
         return rc;
     pthread_mutex_lock(&pin->contents->mutex);
@@ -511,7 +505,6 @@ take_away(struct contents *c, const struct set *set, struct content *content,
           const struct digest *digest, bool is_loose, bool *is_gone,
           struct problem *why)
 {
-    char dir[SET_DIR_MAX];
     bool is_pinned, is_named = false;
     enum status rc;
 
@@ -525,10 +518,9 @@ take_away(struct contents *c, const struct set *set, struct content *content,
     pthread_mutex_unlock(&c->mutex);
     if (is_pinned)
         return STATUS_OK;
-    set_dir(set, dir);
     rc = content_refers_to(content, digest, &is_named, why);
     if (!rc && !is_named)
-        rc = content_file_unlink(dir, digest, is_loose, why);
+        rc = content_file_unlink(set_path(set, "").text, digest, is_loose, why);
     *is_gone = !rc && !is_named;
     pthread_mutex_lock(&c->mutex);
     c->going_set = NULL;
@@ -594,14 +586,13 @@ sweep_orphans(struct contents *c, struct set *set, struct content *content,
               struct problem *why)
 {
     struct sweep s = {.contents = c, .set = set, .content = content};
-    char dir[SET_DIR_MAX];
+    struct set_path dir = set_path(set, "");
     enum status rc = STATUS_OK;
 
-    set_dir(set, dir);
     while (!rc && set->progress->content.sweep < CONTENT_FOLDERS &&
            s.n < STEP_SWEEP) {
-        rc = content_files_each(dir, set->progress->content.sweep, sweep_file,
-                                &s, why);
+        rc = content_files_each(dir.text, set->progress->content.sweep,
+                                sweep_file, &s, why);
         set->progress->content.sweep += !rc;
     }
     if (s.n_gone > 0)
@@ -617,7 +608,6 @@ static enum status
 clear_content(struct contents *c, struct set *set, bool *is_more,
               struct problem *why)
 {
-    char dir[SET_DIR_MAX], path[SET_DIR_MAX + sizeof("/" CONTENT_FILE)];
     size_t n_files = STEP_CLEAR;
     enum status rc;
     int fd;
@@ -626,10 +616,8 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     if (!*is_more)
         return STATUS_OK; /* an earlier post is at work */
     folds_drop(&c->opened, set);
-    set_dir(set, dir);
-    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, dir);
-    rc = db_unlink(path, why);
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = db_unlink(set_path(set, CONTENT_FILE).text, why);
+    fd = open(set_path(set, "").text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!rc && fd >= 0)
         rc = vault_clear(fd, CONTENT_FOLDER, &n_files, why);
     file_close(&fd);
@@ -662,15 +650,8 @@ target_of(const struct set *set, const struct head *head)
 static bool
 has_any(const struct set *set)
 {
-    char path[SET_DIR_MAX + 16];
-
-    set_dir(set, path);
-    strcat(path, "/" CONTENT_FILE);
-    if (!access(path, F_OK))
-        return true;
-    set_dir(set, path);
-    strcat(path, "/" CONTENT_FOLDER);
-    return !access(path, F_OK);
+    return !access(set_path(set, CONTENT_FILE).text, F_OK) ||
+           !access(set_path(set, CONTENT_FOLDER).text, F_OK);
 }
 
 /* Of a set that keeps none: true if its old content is to go now. */

@@ -111,11 +111,10 @@ MUST_CHECK enum status contents_find(struct content_pin *pin,
                                      const struct digest *digest,
                                      uint64_t *length, struct problem *why);
 
-/* In a cluster: has all brokers get the bytes of a fact that is kept, of a set
- * in `dir`: by the bucket, or by `bytes`, to which it appends them. Sets its
- * length and due_us. STATUS_TOO_LARGE; STATUS_BUSY: the bucket does not take
- * them. */
-MUST_CHECK enum status contents_share(const char *dir,
+/* In a cluster: has all brokers get the bytes of a fact of a set that is kept:
+ * by the bucket, or by `bytes`, to which it appends them. Sets its length and
+ * due_us. STATUS_TOO_LARGE; STATUS_BUSY: the bucket does not take them. */
+MUST_CHECK enum status contents_share(const struct set *set,
                                       struct content_fact *fact,
                                       struct buf *bytes, struct problem *why);
 

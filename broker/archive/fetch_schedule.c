@@ -151,17 +151,15 @@ keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
                                 .length = fetch->arriving.length,
                                 .is_here = true};
     struct content_pin *pin = NULL;
-    char dir[SET_DIR_MAX];
     struct buf bytes = {.max = CONTENT_POST_MAX};
     enum status rc = contents_pin(f->contents, fetch->set, &pin, why);
 
-    set_dir(fetch->set, dir);
     if (!rc)
         rc = contents_place(pin, &fetch->arriving, why);
     if (!rc)
         rc = contents_sync(pin, why);
     if (!rc && log_is_shared(f->registry->log))
-        rc = contents_share(dir, &fact, &bytes, why);
+        rc = contents_share(fetch->set, &fact, &bytes, why);
     fact.bytes = buf_slice(&bytes);
     if (!rc)
         rc = settle_content(f, fetch->set, &fact, why);

@@ -48,15 +48,14 @@ folds_open(struct folds *f, const struct set *set, const char *epoch,
            struct fold_db **db, struct problem *why)
 {
     struct folds_place *place = place_of(f, set);
-    char dir[SET_DIR_MAX];
+    struct set_path dir = set_path(set, "");
     enum status rc = STATUS_OK;
 
     if (place->set != set || fold_db_has_failed(place->db)) {
         drop_place(place);
-        set_dir(set, dir);
-        rc = file_make_dirs(dir, why);
+        rc = file_make_dirs(dir.text, why);
         if (!rc)
-            rc = fold_db_open(&place->db, f->kind, dir, epoch, why);
+            rc = fold_db_open(&place->db, f->kind, dir.text, epoch, why);
         if (rc)
             return rc;
         place->set = set;

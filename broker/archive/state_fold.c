@@ -16,13 +16,6 @@
 
 /* States */
 
-void
-state_fold_path(const struct set *set, char path[STATE_FOLD_PATH_MAX])
-{
-    set_dir(set, path);
-    strcat(path, "/" RESOURCES_FILE);
-}
-
 uint64_t
 state_fold_seq(const struct set *set)
 {
@@ -343,16 +336,14 @@ is_behind(struct set *set, const struct head *head, void *user)
 {
     const struct state_fold *f = user;
     struct fold_progress *n = &set->progress->fold;
-    char path[STATE_FOLD_PATH_MAX];
 
     if (f->held == set)
         return false;
     /* A set without entries, or with few, has no state, but an earlier set of
      * that name may have left one. */
-    if (!n->is_known && (head->last == 0 || set_is_small(set, head))) {
-        state_fold_path(set, path);
-        n->is_known = n->is_whole = access(path, F_OK) != 0;
-    }
+    if (!n->is_known && (head->last == 0 || set_is_small(set, head)))
+        n->is_known = n->is_whole =
+            access(set_path(set, RESOURCES_FILE).text, F_OK) != 0;
     return is_wanted(set) || is_idle(f, set, head) ||
            (chore_has_room(set->registry) &&
             (!n->is_known || n->seq > head->last || is_due(f, set, head)));
@@ -363,7 +354,6 @@ folding_some(struct chore *chore)
 {
     struct state_fold *f = list_entry(chore, struct state_fold, chore);
     struct problem why = {""};
-    char path[STATE_FOLD_PATH_MAX];
     struct head head;
     struct set *set;
     bool is_more = false, had_failed;
@@ -380,8 +370,7 @@ folding_some(struct chore *chore)
         folds_drop(&f->states, set);
         set->progress->fold =
             (struct fold_progress){.is_known = true, .is_whole = true};
-        state_fold_path(set, path);
-        rc = db_unlink(path, &why);
+        rc = db_unlink(set_path(set, RESOURCES_FILE).text, &why);
     }
     had_failed = set->progress->fold.has_failed;
     set->progress->fold.has_failed = rc != STATUS_OK;

@@ -47,10 +47,6 @@ MUST_CHECK enum status state_fold_step(struct state_fold *folding,
                                        struct set *set, bool *is_more,
                                        struct problem *why);
 
-/* The path of the state: "DATA/sets/NAME/resources.db". */
-#define STATE_FOLD_PATH_MAX (SET_DIR_MAX + 32)
-void state_fold_path(const struct set *set, char path[STATE_FOLD_PATH_MAX]);
-
 /* Opens the state of a set that exists, lent until the next call of any of
  * these. It is as far as the last step has brought it (resources_at); but see
  * is_whole.

@@ -177,7 +177,6 @@ fold_state(struct upload_apply *a, struct state_fold *folding,
 {
     uint64_t after = a->about.after;
     struct resources *resources = NULL;
-    char path[STATE_FOLD_PATH_MAX];
     struct head head;
     bool is_more = false;
     enum status rc = look_for_upload(a, &head, why);
@@ -197,10 +196,9 @@ fold_state(struct upload_apply *a, struct state_fold *folding,
          */
         a->is_healing = !resources_at(resources)->is_whole && a->began <= after;
     }
-    if (a->set)
-        state_fold_path(a->set, path);
     a->phase = PHASE_NEWS;
-    return a->set ? attach_database(a, path, "ATTACH ? AS state",
+    return a->set ? attach_database(a, set_path(a->set, RESOURCES_FILE).text,
+                                    "ATTACH ? AS state",
                                     "PRAGMA state.cache_size=-8192", why)
                   : db_exec(&a->db, no_state, why);
 }

@@ -159,12 +159,11 @@ dump_package_close(struct dump_package *p, struct problem *why)
 static enum status
 copy_members(struct dump_package *p, struct problem *why)
 {
-    char dir[SET_DIR_MAX];
+    struct set_path dir = set_path(p->writer->set, "");
     uint64_t size = 0, length;
     int fd;
     enum status rc = STATUS_OK;
 
-    set_dir(p->writer->set, dir);
     for (unsigned i = 0; !rc && i < STEP_MEMBERS && size < STEP_BYTES; i++) {
         const struct zip_writer_member *member;
         bool is_over = false;
@@ -175,7 +174,8 @@ copy_members(struct dump_package *p, struct problem *why)
         rc = generation_check_ending(p->writer, why);
         if (!rc && !p->is_copying) { /* the next member begins */
             member = &p->members[p->next++];
-            rc = content_file_open(dir, &member->digest, &fd, &length, why);
+            rc =
+                content_file_open(dir.text, &member->digest, &fd, &length, why);
             if (rc == STATUS_NOT_FOUND)
                 rc = problem(why, STATUS_INVALID, "the content %s is not there",
                              digest_text(&member->digest).text);

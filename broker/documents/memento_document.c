@@ -169,16 +169,13 @@ read_versions(struct reading *r, struct problem *why)
     struct set *set = r->wish->set;
     bool is_new = load_relaxed(&set->content_counts.last) == 0;
     uint64_t last = r->wish->head.earliest;
-    char path[SET_DIR_MAX + sizeof("/" CONTENT_FILE)];
     struct db db;
     enum status rc = STATUS_OK;
 
     r->base = set_link(set, LINK_SET);
     r->uri.max = r->type.max = FRAGMENT_MAX;
-    set_dir(set, path);
-    strcat(path, "/" CONTENT_FILE);
     if (set_content_mode(set) != CONTENT_NONE) {
-        rc = db_open(&db, path, DB_READER, why);
+        rc = db_open(&db, set_path(set, CONTENT_FILE).text, DB_READER, why);
         if (!rc)
             rc = read_rows(r, &db, &last, why);
         db_close(&db);
@@ -253,7 +250,6 @@ content_open(const struct document_wish *wish, struct document *document,
     struct link_text base = set_link(wish->set, LINK_SET);
     struct slice query = wish->rest, hex = slice_take(&query, '?');
     bool is_present = wish->memento == MEMENTO_PRESENT;
-    char dir[SET_DIR_MAX];
     uint64_t length;
     int fd;
     enum status rc;
@@ -269,13 +265,13 @@ content_open(const struct document_wish *wish, struct document *document,
                        "the address ends with a SHA-256, or SHA-256?seq=N");
     r.after = r.seq > 0 ? r.seq - 1 : 0;
     rc = read_versions(&r, why);
-    set_dir(wish->set, dir);
     if (!rc && r.seq > 0 && r.all->seq != r.seq)
         rc = r.is_gone
                  ? problem(why, STATUS_GONE, "its bytes have gone")
                  : problem(why, STATUS_NOT_FOUND, "the entry had other bytes");
     if (!rc)
-        rc = content_file_open(dir, &r.all->digest, &fd, &length, why);
+        rc = content_file_open(set_path(wish->set, "").text, &r.all->digest,
+                               &fd, &length, why);
     if (!rc) {
         *document = (struct document){.body = body_of_file(fd, length),
                                       .tag = r.all->digest,

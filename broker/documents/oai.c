@@ -84,7 +84,6 @@ add_entries(struct oai *o, struct problem *why)
 static enum status
 add_resources(struct oai *o, struct problem *why)
 {
-    char path[STATE_FOLD_PATH_MAX];
     uint64_t n = 0, is_whole = 0;
     struct db state = {.handle = NULL};
     struct db_rows rows;
@@ -95,8 +94,8 @@ add_resources(struct oai *o, struct problem *why)
     int64_t us = b ? batch_time(b, o->began) : o->head.last_us;
 
     batch_unref(b);
-    state_fold_path(o->set, path);
-    if (!rc && db_open(&state, path, DB_READER, NULL))
+    if (!rc &&
+        db_open(&state, set_path(o->set, RESOURCES_FILE).text, DB_READER, NULL))
         rc = problem(why, STATUS_BUSY, "the set has no state yet");
     if (rc)
         return rc;
@@ -168,7 +167,7 @@ follow_log(struct oai *o, struct problem *why)
 static enum status
 open_records(struct oai *o, struct problem *why)
 {
-    char dir[SET_DIR_MAX], path[SET_DIR_MAX + 16];
+    struct set_path path = set_path(o->set, OAI_FILE);
     int64_t us = clock_now_us() - COMMIT_US;
     struct log_copy copy;
     enum status rc;
@@ -177,18 +176,16 @@ open_records(struct oai *o, struct problem *why)
     o->as_of_us = us < copy.as_of_us ? us : copy.as_of_us;
     if (!log_head(o->set->log, &o->head))
         return problem(why, STATUS_GONE, "the set was removed");
-    set_dir(o->set, dir);
-    snprintf(path, sizeof(path), "%s/" OAI_FILE, dir);
-    rc = file_make_dirs(dir, why);
+    rc = file_make_dirs(set_path(o->set, "").text, why);
     if (!rc)
-        rc = db_open(&o->db, path, DB_SMALL, why);
+        rc = db_open(&o->db, path.text, DB_SMALL, why);
     if (!rc)
         rc = db_exec(&o->db, broker_documents_oai_fold_sql.plain.data, why);
     if (!rc)
         rc = follow_log(o, why);
     if (rc && o->db.is_damaged) {
         db_close(&o->db);
-        rc = db_unlink(path, why) ? STATUS_IO : STATUS_BUSY;
+        rc = db_unlink(path.text, why) ? STATUS_IO : STATUS_BUSY;
     }
     return rc;
 }

@@ -741,11 +741,14 @@ set_link(const struct set *set, enum link_kind kind)
     return link_to(set->registry->options.public_url, kind, set->name, NULL, 0);
 }
 
-void
-set_dir(const struct set *set, char dir[SET_DIR_MAX])
+struct set_path
+set_path(const struct set *set, const char *file)
 {
-    snprintf(dir, SET_DIR_MAX, "%s/sets/%s", set->registry->config->data,
-             set->name);
+    struct set_path path;
+
+    snprintf(path.text, sizeof(path.text), "%s/sets/%s%s%s",
+             set->registry->config->data, set->name, file[0] ? "/" : "", file);
+    return path;
 }
 
 bool

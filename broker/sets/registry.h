@@ -243,9 +243,12 @@ const struct bridging *registry_bridging(const struct registry *registry);
 void registry_set_bridging(struct registry *registry,
                            const struct bridging *bridging);
 
-/* "DATA/sets/NAME": the files of a set. Any thread. */
-#define SET_DIR_MAX (4096 + SET_NAME_MAX + 32)
-void set_dir(const struct set *set, char dir[SET_DIR_MAX]);
+/* The path of a file of a set, "DATA/sets/NAME/FILE", or with "" that of the
+ * directory of all of them. Any thread. */
+struct set_path {
+    char text[4096 + SET_NAME_MAX + 32];
+};
+struct set_path set_path(const struct set *set, const char *file);
 
 /* The target of `describedby` (R-046, R-062): the URL of the set's settings,
  * else its own page, GET /sets/NAME. */

@@ -97,12 +97,11 @@ static void
 damage_rows(const char *name)
 {
     static const char nonsense[4096] = "nonsense";
-    char path[STATE_FOLD_PATH_MAX];
+    struct set *set = sets_find(&world.sets, name);
     struct stat st;
     int fd;
 
-    state_fold_path(sets_find(&world.sets, name), path);
-    fd = open(path, O_WRONLY);
+    fd = open(set_path(set, RESOURCES_FILE).text, O_WRONLY);
     assert_true(fd >= 0);
     assert_int_equal(fstat(fd, &st), 0);
     assert_true(st.st_size > (off_t)6 * 4096);

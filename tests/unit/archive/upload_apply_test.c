@@ -351,7 +351,7 @@ TEST(news_that_the_log_has_let_go_of_are_in_the_state)
 static void
 lose_history(void)
 {
-    char path[STATE_FOLD_PATH_MAX];
+    const struct set *set;
 
     s.sets.config.remove_grace_us = 0;
     for (unsigned i = 0; i < 2; i++) {
@@ -361,11 +361,10 @@ lose_history(void)
     retain_one_list();
     assert_int_equal(sets_head(&s.sets, NAME).earliest,
                      sets_head(&s.sets, NAME).last - 3);
-    state_fold_path(sets_find(&s.sets, NAME), path);
     chore_end(&s.folding.chore);
-    assert_int_equal(unlink(path), 0);
-    strcat(path, "-wal");
-    unlink(path);
+    set = sets_find(&s.sets, NAME);
+    assert_int_equal(unlink(set_path(set, RESOURCES_FILE).text), 0);
+    unlink(set_path(set, RESOURCES_FILE "-wal").text);
     sets_close(&s.sets); /* its memory has more entries than its files */
     sets_open(&s.sets);
     state_fold_init(&s.folding, s.sets.registry);
