@@ -104,8 +104,8 @@ make_head(const struct build *b, enum document_root root,
         .links = l->links,
         .n_links = l->n,
         .at_us = is_of_changes(b) ? 0 : b->generation.at_us,
-        .from_us = is_of_changes(b) ? b->generation.from_us : DATETIME_NONE,
-        .until_us = is_of_changes(b) ? b->generation.at_us : DATETIME_NONE,
+        .from_us = is_of_changes(b) ? b->generation.from_us : 0,
+        .until_us = is_of_changes(b) ? b->generation.at_us : 0,
         .coverage = &b->coverage,
     };
 }
@@ -135,8 +135,6 @@ write_index(struct build *b, struct problem *why)
             b->set, b->generation.kind, b->generation.number, part, LINK_PART);
         struct document_entry entry = {
             .loc = link_slice(&loc),
-            .from_us = DATETIME_NONE,
-            .until_us = DATETIME_NONE,
             .at_us = b->generation.at_us,
         };
 
@@ -414,11 +412,8 @@ step_dump(struct build *b, struct resources *resources, struct content *content,
         b->n_packages++;
         b->at = BETWEEN;
         if (!is_of_changes(b))
-            package->times =
-                (struct document_entry){.from_us = DATETIME_NONE,
-                                        .until_us = DATETIME_NONE,
-                                        .at_us = b->generation.at_us,
-                                        .completed_us = completed(b)};
+            package->times = (struct document_entry){
+                .at_us = b->generation.at_us, .completed_us = completed(b)};
         return STATUS_OK;
     case BETWEEN:
         break;

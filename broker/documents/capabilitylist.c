@@ -28,8 +28,6 @@ add_capability(void *user, enum capability capability, struct link_text loc)
         .loc = link_slice(&loc),
         .has_capability = 1,
         .capability = capability,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
         .links = links,
         .n_links = is_topic ? w->hubs.n : 0,
     };
@@ -83,8 +81,6 @@ capabilitylist_open(const struct document_wish *wish, struct document *document,
         .capability = CAP_CAPABILITYLIST,
         .links = links,
         .n_links = 2,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
     };
     struct buf text = {.max = DOCUMENT_BYTES_MAX};
     struct writing writing = {.text = &text};

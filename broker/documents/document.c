@@ -40,17 +40,16 @@ document_begin(struct buf *text, const struct document_wish *wish,
 {
     struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
     const struct document_link links[] = {
-        {"up", link_slice(&up), NULL},
-        {rel, link_slice(&href), NULL},
+        {"up", link_slice(&up)},
+        {rel, rel ? link_slice(&href) : SLICE("")},
     };
     const struct document_head head = {
         .root = root,
         .capability = capability,
         .links = links,
-        .n_links = rel ? 2 : 1,
+        .n_links = N_ELEMENTS(links),
         .at_us = state ? state->until_us : 0,
         .from_us = from_us,
-        .until_us = DATETIME_NONE,
         .coverage = state,
     };
 

@@ -28,12 +28,12 @@ struct listing_wish {
     const struct document_wish *document;
     enum document_root root;
     enum capability capability;
-    const char *archives; /* URL of the archive to link to; or NULL */
-    const char *index;    /* URL of the index that covers it; or NULL */
-    uint64_t first;       /* number of the first list */
-    uint64_t last;        /* number of the last, which may be the open one */
-    bool has_from;        /* the root has the `from` of the first list
-                             (R-166) */
+    struct slice archives; /* URL of the archive to link to; or empty */
+    struct slice index;    /* URL of the index that covers it; or empty */
+    uint64_t first;        /* number of the first list */
+    uint64_t last;         /* number of the last, which may be the open one */
+    bool has_from;         /* the root has the `from` of the first list
+                              (R-166) */
 };
 
 struct listing {
@@ -154,15 +154,18 @@ open_listing(const struct listing_wish *wish, struct document *document,
 {
     const struct document_wish *d = wish->document;
     struct link_text up = set_link(d->set, LINK_CAPABILITYLIST);
-    struct link_text latest = set_link(d->set, LINK_LATEST);
-    struct document_link links[4] = {{"up", link_slice(&up), NULL}};
+    struct link_text latest = set_link(d->set, LINK_LATEST); /* */
+    const struct document_link links[] = {
+        {"up", link_slice(&up)},
+        {"archives", wish->archives},
+        {"index", wish->index},
+        {"last", link_slice(&latest)},
+    };
     struct document_head head = {
         .root = wish->root,
         .capability = wish->capability,
         .links = links,
-        .n_links = 1,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
+        .n_links = N_ELEMENTS(links),
     };
     struct list_info infos[PIECES_STEP];
     struct listing *l;
@@ -181,14 +184,6 @@ open_listing(const struct listing_wish *wish, struct document *document,
     }
     if (wish->has_from)
         head.from_us = infos[0].from_us;
-    if (wish->archives)
-        links[head.n_links++] =
-            (struct document_link){"archives", slice_of(wish->archives), NULL};
-    if (wish->index)
-        links[head.n_links++] =
-            (struct document_link){"index", slice_of(wish->index), NULL};
-    links[head.n_links++] = /* */
-        (struct document_link){"last", link_slice(&latest), NULL};
     document_header(&l->pieces.text, &head);
     l->pieces.body.size = size_of(l, infos[0]);
     *document = (struct document){
@@ -214,7 +209,7 @@ changelist_current_open(const struct document_wish *wish,
         .document = wish,
         .root = DOCUMENT_SITEMAPINDEX,
         .capability = CAP_CHANGELIST,
-        .archives = wish->head.list > oldest ? archive.text : NULL,
+        .archives = wish->head.list > oldest ? link_slice(&archive) : SLICE(""),
         .first = wish->head.list > closed + oldest ? wish->head.list - closed
                                                    : oldest,
         .last = wish->head.list,
@@ -246,7 +241,7 @@ open_lists(const struct document_wish *wish, uint64_t first, uint64_t last,
         .document = wish,
         .root = DOCUMENT_URLSET,
         .capability = CAP_CHANGELIST_ARCHIVE,
-        .index = parts_now(wish).has_index ? index.text : NULL,
+        .index = parts_now(wish).has_index ? link_slice(&index) : SLICE(""),
         .first = first < oldest ? oldest : first,
         .last = last < wish->head.list ? last : wish->head.list - 1,
     };
@@ -301,7 +296,6 @@ write_part(struct buf *text, const struct document_wish *wish,
     struct link_text loc = set_link_range(wish->set, LINK_LISTS, begin, end);
     struct document_entry entry = {
         .loc = link_slice(&loc),
-        .until_us = DATETIME_NONE,
     };
     enum status rc = read_list(wish, *number, &first);
 

@@ -63,8 +63,6 @@ add_entry(struct description *d, const struct set *set, struct digest *all)
         .loc = link_slice(&loc),
         .has_capability = 1,
         .capability = CAP_CAPABILITYLIST,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
         .links = &describedby,
         .n_links = 1,
     };
@@ -114,21 +112,18 @@ write_head(struct buf *text, enum document_root root,
 {
     struct link_text about = registry_link(wish->registry, LINK_LANDING);
     struct link_text stream = registry_link(wish->registry, LINK_STREAMS);
-    struct document_link links[3] = {
-        {"describedby", link_slice(&about), NULL},
-        {LINK_STREAM_OF_MANY, link_slice(&stream), NULL}};
-    struct document_head head = {
+    const struct document_link links[] = {
+        {"describedby", link_slice(&about)},
+        {LINK_STREAM_OF_MANY, link_slice(&stream)},
+        {"index", index ? link_slice(index) : SLICE("")},
+    };
+    const struct document_head head = {
         .root = root,
         .capability = CAP_DESCRIPTION,
         .links = links,
-        .n_links = 2,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
+        .n_links = N_ELEMENTS(links),
     };
 
-    if (index)
-        links[head.n_links++] =
-            (struct document_link){"index", link_slice(index), NULL};
     document_header(text, &head);
 }
 
@@ -220,8 +215,6 @@ source_description_open(const struct document_wish *wish,
             .loc = link_slice(&loc),
             .has_capability = 1,
             .capability = CAP_DESCRIPTION,
-            .from_us = DATETIME_NONE,
-            .until_us = DATETIME_NONE,
         };
 
         if (number <= end)

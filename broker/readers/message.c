@@ -225,17 +225,15 @@ add_header(struct buf *to, const struct message_wish *wish,
         cloud_event_write_heartbeat(to, &source, c->after, c->now_us);
     } else if (wish->form != MESSAGE_CLOUDEVENT) {
         struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
-        struct document_link links[] = {{"up", link_slice(&up), NULL},
-                                        {"self", buf_slice(&self), NULL},
-                                        {"next", buf_slice(&next), NULL}};
-        struct document_head head = {
+        const struct document_link links[] = {{"up", link_slice(&up)},
+                                              {"self", buf_slice(&self)},
+                                              {"next", buf_slice(&next)}};
+        const struct document_head head = {
             .root = DOCUMENT_URLSET,
             .capability = wish->is_framework ? CAP_FRAMEWORK_NOTIFICATION
                                              : CAP_CHANGE_NOTIFICATION,
             .links = links,
-            .n_links = wish->form == MESSAGE_PLAIN ? 0
-                       : wish->has_next            ? 3
-                                                   : 1,
+            .n_links = wish->form == MESSAGE_PLAIN ? 0 : N_ELEMENTS(links),
             .from_us = c->from_us,
             .until_us = c->until_us,
             .coverage = c,

@@ -8,6 +8,7 @@ changelist_header_write(struct buf *to, const char *public_url, const char *set,
                         const char *epoch, const struct list_info *info)
 {
     bool is_closed = info->until_us != DATETIME_NONE;
+    bool is_first = info->after == 0; /* the log begins here */
     struct link_text up =
         link_to(public_url, LINK_CAPABILITYLIST, set, NULL, 0);
     struct link_text index = link_to(public_url, LINK_CHANGELIST, set, NULL, 0);
@@ -16,7 +17,13 @@ changelist_header_write(struct buf *to, const char *public_url, const char *set,
     struct link_text next =
         link_to(public_url, LINK_LIST, set, NULL, info->number + 1);
     struct link_text latest = link_to(public_url, LINK_LATEST, set, NULL, 0);
-    struct document_link links[5];
+    const struct document_link links[] = {
+        {"up", link_slice(&up)},
+        {"index", is_closed || !is_first ? link_slice(&index) : SLICE("")},
+        {"prev", is_first ? SLICE("") : link_slice(&prev), &info->before},
+        {"next", is_closed ? link_slice(&next) : SLICE("")},
+        {"last", link_slice(&latest)},
+    };
     struct coverage coverage = {
         .after = info->after,
         .last = info->last,
@@ -26,27 +33,16 @@ changelist_header_write(struct buf *to, const char *public_url, const char *set,
         .digest = info->digest,
         .now_us = DATETIME_NONE,
     };
-    struct document_head head = {
+    const struct document_head head = {
         .root = DOCUMENT_URLSET,
         .capability = CAP_CHANGELIST,
         .links = links,
+        .n_links = N_ELEMENTS(links),
         .from_us = info->from_us,
         .until_us = info->until_us,
         .coverage = &coverage,
     };
 
     memcpy(coverage.epoch, epoch, sizeof(coverage.epoch));
-    links[head.n_links++] = (struct document_link){"up", link_slice(&up), NULL};
-    if (is_closed || info->after > 0)
-        links[head.n_links++] =
-            (struct document_link){"index", link_slice(&index), NULL};
-    if (info->after > 0) /* else the log begins here */
-        links[head.n_links++] =
-            (struct document_link){"prev", link_slice(&prev), &info->before};
-    if (is_closed)
-        links[head.n_links++] =
-            (struct document_link){"next", link_slice(&next), NULL};
-    links[head.n_links++] =
-        (struct document_link){"last", link_slice(&latest), NULL};
     document_header(to, &head);
 }

@@ -132,7 +132,7 @@ add_time(struct buf *to, const char *start, int64_t us)
 {
     char text[DATETIME_SIZE];
 
-    if (us == DATETIME_NONE)
+    if (us == 0 || us == DATETIME_NONE)
         return;
     datetime_write(text, us);
     add_attribute(to, start, (struct slice){text, sizeof(text)});
@@ -145,18 +145,20 @@ add_digest(struct buf *to, const char *start, const struct digest *digest)
 }
 
 static void
-add_link(struct buf *to, const struct document_link *link)
+add_link(struct buf *to, const struct document_link *link, const char *end)
 {
+    if (link->href.size == 0)
+        return;
     add_attribute(to, "<rs:ln rel=\"", slice_of(link->rel));
     add_attribute(to, " href=\"", link->href);
     if (link->type)
         add_attribute(to, " type=\"", slice_of(link->type));
     if (link->digest)
         add_digest(to, " td:digest=\"", link->digest);
-    BUF_ADD(to, "/>");
+    buf_add_text(to, end);
 }
 
-/* Begins an rs:md. `capability`: NULL: none; at and completed: 0: none. */
+/* Begins an rs:md. `capability`: NULL: none. */
 static void
 begin_md(struct buf *to, const enum capability *capability, int64_t at_us,
          int64_t completed_us, int64_t from_us, int64_t until_us)
@@ -165,10 +167,8 @@ begin_md(struct buf *to, const enum capability *capability, int64_t at_us,
     if (capability)
         add_attribute(to, " capability=\"",
                       slice_of(capability_names[*capability]));
-    if (at_us)
-        add_time(to, " at=\"", at_us);
-    if (completed_us)
-        add_time(to, " completed=\"", completed_us);
+    add_time(to, " at=\"", at_us);
+    add_time(to, " completed=\"", completed_us);
     add_time(to, " from=\"", from_us);
     add_time(to, " until=\"", until_us);
 }
@@ -181,10 +181,8 @@ document_header(struct buf *to, const struct document_head *head)
     size_t size;
 
     buf_add_slice(to, roots[head->root].open);
-    for (size_t i = 0; i < head->n_links; i++) {
-        add_link(to, &head->links[i]);
-        BUF_ADD(to, "\n");
-    }
+    for (size_t i = 0; i < head->n_links; i++)
+        add_link(to, &head->links[i], "/>\n");
     begin_md(to, &head->capability, head->at_us, head->completed_us,
              head->from_us, head->until_us);
     if (covers) {
@@ -230,28 +228,30 @@ void
 document_entry(struct buf *to, enum document_root root,
                const struct document_entry *entry)
 {
+    size_t start;
+
     buf_add_slice(to, roots[root].entry_open);
     xml_escape(to, entry->loc);
     BUF_ADD(to, "</loc>");
-    if (entry->has_capability || entry->from_us != DATETIME_NONE ||
-        entry->until_us != DATETIME_NONE || entry->at_us || entry->digest ||
-        entry->bytes) {
-        begin_md(to, entry->has_capability ? &entry->capability : NULL,
-                 entry->at_us, entry->completed_us, entry->from_us,
-                 entry->until_us);
-        if (entry->bytes) {
-            add_digest(to, " hash=\"", &entry->bytes->sha256);
-            BUF_ADD(to, " length=\"");
-            buf_add_number(to, entry->bytes->length);
-            BUF_ADD(to, "\"");
-            add_attribute(to, " type=\"", slice_of(entry->bytes->type));
-        }
-        if (entry->digest)
-            add_digest(to, " td:digest=\"", entry->digest);
-        BUF_ADD(to, "/>");
+    start = to->size;
+    begin_md(to, entry->has_capability ? &entry->capability : NULL,
+             entry->at_us, entry->completed_us, entry->from_us,
+             entry->until_us);
+    if (entry->bytes) {
+        add_digest(to, " hash=\"", &entry->bytes->sha256);
+        BUF_ADD(to, " length=\"");
+        buf_add_number(to, entry->bytes->length);
+        BUF_ADD(to, "\"");
+        add_attribute(to, " type=\"", slice_of(entry->bytes->type));
     }
+    if (entry->digest)
+        add_digest(to, " td:digest=\"", entry->digest);
+    if (to->size == start + strlen("<rs:md"))
+        to->size = start; /* it says nothing */
+    else
+        BUF_ADD(to, "/>");
     for (size_t i = 0; i < entry->n_links; i++)
-        add_link(to, &entry->links[i]);
+        add_link(to, &entry->links[i], "/>");
     buf_add_slice(to, roots[root].entry_close);
 }
 

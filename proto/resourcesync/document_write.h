@@ -28,12 +28,12 @@ struct document_link {
 struct document_head {
     enum document_root root;
     enum capability capability;
-    const struct document_link *links;
+    const struct document_link *links; /* one without href is left out */
     size_t n_links;
-    int64_t from_us;      /* DATETIME_NONE: no attribute */
-    int64_t until_us;     /* DATETIME_NONE: no attribute */
-    int64_t at_us;        /* 0: no attribute */
-    int64_t completed_us; /* likewise */
+    int64_t from_us; /* 0 or DATETIME_NONE: no attribute; so are the others */
+    int64_t until_us;
+    int64_t at_us;
+    int64_t completed_us;
     /* td:epoch, td:after, td:last, td:digest and, in heartbeats, td:now and
      * td:heartbeat (seconds); NULL: none. from and until are those above. */
     const struct coverage *coverage;
@@ -58,10 +58,10 @@ struct document_entry {
     struct slice loc;
     int has_capability; /* write `capability`? */
     enum capability capability;
-    int64_t from_us;                    /* or DATETIME_NONE */
-    int64_t until_us;                   /* or DATETIME_NONE */
-    int64_t at_us;                      /* or 0 */
-    int64_t completed_us;               /* or 0 */
+    int64_t from_us; /* these four as in the head */
+    int64_t until_us;
+    int64_t at_us;
+    int64_t completed_us;
     const struct digest *digest;        /* td:digest; or NULL */
     const struct document_bytes *bytes; /* or NULL */
     const struct document_link *links;

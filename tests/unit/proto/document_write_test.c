@@ -61,8 +61,6 @@ head_of(enum document_root root, enum capability capability)
     return (struct document_head){
         .root = root,
         .capability = capability,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
     };
 }
 
@@ -73,6 +71,7 @@ TEST(writes_a_header_with_links_before_the_md)
 {
     const struct document_link links[] = {
         {"up", SLICE("http://example.com/c?a&b"), NULL},
+        {"index", SLICE("")}, /* has no href: there is none */
         {"prev", SLICE("http://example.com/1"), &digest},
     };
     const struct coverage coverage = {
@@ -86,9 +85,9 @@ TEST(writes_a_header_with_links_before_the_md)
     struct document_head head = head_of(DOCUMENT_URLSET, CAP_CHANGELIST);
 
     head.links = links;
-    head.n_links = 2;
-    head.from_us = 0;
-    head.until_us = 1;
+    head.n_links = N_ELEMENTS(links);
+    head.from_us = 1;
+    head.until_us = 2;
     head.coverage = &coverage;
     document_header(*state, &head);
     document_footer(*state, DOCUMENT_URLSET);
@@ -96,15 +95,15 @@ TEST(writes_a_header_with_links_before_the_md)
         *state, "urlset",
         "<rs:ln rel=\"up\" href=\"http://example.com/c?a&amp;b\"/>\n"
         "<rs:ln rel=\"prev\" href=\"http://example.com/1\" " DIGEST "/>\n"
-        "<rs:md capability=\"changelist\" from=\"1970-01-01T00:00:00.000000Z\""
-        " until=\"1970-01-01T00:00:00.000001Z\" td:epoch=\"0123456789abcdef\""
+        "<rs:md capability=\"changelist\" from=\"1970-01-01T00:00:00.000001Z\""
+        " until=\"1970-01-01T00:00:00.000002Z\" td:epoch=\"0123456789abcdef\""
         " td:after=\"6\" td:last=\"18446744073709551615\" " DIGEST "/>\n"
         "</urlset>\n");
 }
 
 TEST(tells_the_clock_in_a_heartbeat)
 {
-    const struct coverage coverage = {.now_us = 0, .heartbeat_us = 20500000};
+    const struct coverage coverage = {.now_us = 1, .heartbeat_us = 20500000};
     struct document_head head =
         head_of(DOCUMENT_URLSET, CAP_CHANGE_NOTIFICATION);
 
@@ -112,7 +111,7 @@ TEST(tells_the_clock_in_a_heartbeat)
     document_header(*state, &head);
     assert_document(*state, "urlset",
                     "<rs:md capability=\"change-notification\" td:after=\"0\""
-                    " td:last=\"0\" td:now=\"1970-01-01T00:00:00.000000Z\""
+                    " td:last=\"0\" td:now=\"1970-01-01T00:00:00.000001Z\""
                     " td:heartbeat=\"20.5\"/>\n");
 }
 
@@ -123,7 +122,7 @@ TEST(writes_entries_that_name_documents)
         head_of(DOCUMENT_SITEMAPINDEX, CAP_CHANGELIST);
     struct document_entry entry = {
         .loc = SLICE("http://example.com/1"),
-        .from_us = 0,
+        .from_us = 1,
         .until_us = DATETIME_NONE,
     };
 
@@ -133,10 +132,11 @@ TEST(writes_entries_that_name_documents)
     assert_document(*state, "sitemapindex",
                     "<rs:md capability=\"changelist\"/>\n"
                     "<sitemap><loc>http://example.com/1</loc><rs:md"
-                    " from=\"1970-01-01T00:00:00.000000Z\"/></sitemap>\n"
+                    " from=\"1970-01-01T00:00:00.000001Z\"/></sitemap>\n"
                     "</sitemapindex>\n");
 
-    entry.from_us = DATETIME_NONE;
+    entry.from_us = 0;
+    entry.at_us = DATETIME_NONE;
     document_entry(*state, DOCUMENT_URLSET, &entry);
     entry.has_capability = 1;
     entry.capability = CAP_CAPABILITYLIST;
@@ -155,7 +155,7 @@ TEST(keeps_a_frame_within_its_limit)
         .after = UINT64_MAX,
         .last = UINT64_MAX,
         .has_digest = true,
-        .now_us = 0,
+        .now_us = 1,
         .heartbeat_us = INT64_MAX,
     };
     const struct document_head head = {
@@ -209,7 +209,7 @@ TEST(tells_what_a_package_is)
          "application/xml"}};
     const struct document_entry entry = {
         .loc = SLICE("http://example.com/1.zip"),
-        .from_us = 0,
+        .from_us = 1,
         .until_us = DATETIME_NONE,
         .at_us = 1000000,
         .completed_us = 2000000,
@@ -223,7 +223,7 @@ TEST(tells_what_a_package_is)
     assert_holds(*state, "<url><loc>http://example.com/1.zip</loc><rs:md"
                          " at=\"1970-01-01T00:00:01.000000Z\""
                          " completed=\"1970-01-01T00:00:02.000000Z\""
-                         " from=\"1970-01-01T00:00:00.000000Z\" hash=\"sha-256:"
+                         " from=\"1970-01-01T00:00:00.000001Z\" hash=\"sha-256:"
                          "ba7816bf8f01cfea414140de5dae2223"
                          "b00361a396177a9cb410ff61f20015ad\" length=\"12\""
                          " type=\"application/zip\"/><rs:ln rel=\"contents\""
@@ -247,8 +247,6 @@ TEST(links_tell_types_and_entries_where_they_are_described)
         .loc = SLICE("http://example.com/c"),
         .has_capability = 1,
         .capability = CAP_CAPABILITYLIST,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
         .links = about,
         .n_links = 1,
     };
