@@ -465,7 +465,7 @@ open_content(struct contents *c, struct set *set, const struct head *head,
              "are unknown",
              diag_text("set", set->name),
              diag_number("from", head->earliest + 1));
-        rc = content_begin(*content, head->earliest, why);
+        rc = fold_db_begin(db, head->earliest, why);
     }
     if (is_new)
         mark_unsettled(set);
@@ -737,17 +737,11 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
             const struct head *head, struct problem *why)
 {
     struct log *log = c->registry->log;
-    enum status rc = STATUS_OK, committed;
+    enum status rc = STATUS_OK;
     bool is_more = false;
 
     if (can_fold(set, head, chore_has_room(c->registry))) {
-        rc = folds_gather(&c->opened, set, target_of(set, head), why);
-        /* Commits the entries before an unreadable one. */
-        committed = content_commit(content, rc ? NULL : why);
-        if (!rc)
-            rc = committed;
-        if (rc == STATUS_GONE && content_at(content)->seq < head->earliest)
-            rc = content_begin(content, head->earliest, why);
+        rc = folds_advance(&c->opened, set, target_of(set, head), why);
         if (!rc && log_is_shared(log))
             rc = settle_facts(c, set, content, why);
         if (rc == STATUS_AGAIN) /* it has begun anew */

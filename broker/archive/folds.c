@@ -85,11 +85,11 @@ folds_drop_removed(struct folds *f)
             drop_place(&f->places[i]);
 }
 
-enum status
-folds_gather(struct folds *f, const struct set *set, uint64_t last,
-             struct problem *why)
+/* Gathers entries for one commit. */
+static enum status
+gather_entries(struct fold_db *db, const struct set *set, uint64_t last,
+               struct problem *why)
 {
-    struct fold_db *db = place_of(f, set)->db;
     struct log *log = set->registry->log;
     const atomic_bool *is_ending = log_ending(log);
     uint64_t seq = db->at.seq;
@@ -112,4 +112,21 @@ folds_gather(struct folds *f, const struct set *set, uint64_t last,
             break;
     }
     return rc;
+}
+
+enum status
+folds_advance(struct folds *f, const struct set *set, uint64_t last,
+              struct problem *why)
+{
+    struct fold_db *db = place_of(f, set)->db;
+    struct head head;
+    enum status rc = gather_entries(db, set, last, why);
+    enum status committed = fold_db_commit(db, rc ? NULL : why);
+
+    if (!rc)
+        rc = committed;
+    if (rc == STATUS_GONE && log_head(set->log, &head) &&
+        db->at.seq < head.earliest)
+        rc = fold_db_begin(db, head.earliest, why);
+    return rc == STATUS_AGAIN ? STATUS_OK : rc; /* it has begun anew */
 }

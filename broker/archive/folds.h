@@ -41,7 +41,10 @@ void folds_drop(struct folds *folds, const struct set *set);
  * same place. */
 void folds_drop_removed(struct folds *folds);
 
-/* Gathers entries of the set behind its open database, up to `last` and as many
- * as one commit takes. STATUS_STOPPED: the log is ending. */
-MUST_CHECK enum status folds_gather(struct folds *folds, const struct set *set,
-                                    uint64_t last, struct problem *why);
+/* Folds entries of the set into its open database, up to `last` and as many as
+ * one commit takes; those before an unreadable one, too. It begins anew if the
+ * log no longer has the entries behind it: the log keeps retired lists that are
+ * not folded, so the database was lost, or is older. STATUS_STOPPED: the log is
+ * ending. */
+MUST_CHECK enum status folds_advance(struct folds *folds, const struct set *set,
+                                     uint64_t last, struct problem *why);

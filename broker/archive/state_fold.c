@@ -177,18 +177,6 @@ report_incomplete(const struct set *set, uint64_t after)
          diag_text("set", set->name), diag_number("before", after + 1));
 }
 
-/* Begins a state anew where the log begins now. */
-static enum status
-begin_anew(struct set *set, struct resources *r, const struct head *head,
-           struct problem *why)
-{
-    enum status rc = resources_begin(r, head->earliest, why);
-
-    if (!rc && !resources_at(r)->is_whole)
-        report_incomplete(set, head->earliest);
-    return rc;
-}
-
 /* The log may end before the position of the state, if an older copy took its
  * place: then the state begins anew. Reports a state that is not whole once in
  * the life of the process. */
@@ -198,6 +186,7 @@ open_state(struct state_fold *f, struct set *set, const struct head *head,
 {
     const struct resources_at *at;
     struct fold_db *db;
+    bool has_begun = false;
     enum status rc = folds_open(&f->states, set, head->epoch, &db, why);
 
     if (rc)
@@ -210,10 +199,11 @@ open_state(struct state_fold *f, struct set *set, const struct head *head,
         DIAG(DIAG_WARNING, "archive",
              "the state of a set begins anew: it is ahead of the log",
              diag_text("set", set->name), diag_number("seq", at->seq));
-        rc = begin_anew(set, *resources, head, why);
-    } else if (!state_fold_is_known(set) && !at->is_whole) {
-        report_incomplete(set, at->began);
+        rc = fold_db_begin(db, head->earliest, why);
+        has_begun = true;
     }
+    if (!rc && !at->is_whole && (has_begun || !state_fold_is_known(set)))
+        report_incomplete(set, at->began);
     if (rc)
         folds_drop(&f->states, set);
     else
@@ -241,9 +231,10 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
 {
     struct generation list;
     struct resources *state;
-    struct head head, now;
+    struct head head;
+    uint64_t began;
     bool was_whole, has_list;
-    enum status rc, committed;
+    enum status rc;
 
     *is_more = true;
     if (f->held == set)
@@ -255,19 +246,10 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
         return rc;
     was_whole = resources_at(state)->is_whole;
     has_list = !next_list(set, &head, &list);
-    rc = folds_gather(&f->states, set, last_entry(set, &head), why);
-    /* Commits the entries before an unreadable one. */
-    committed = resources_commit(state, rc ? NULL : why);
-    if (!rc)
-        rc = committed;
-    /* The state begins anew if the log no longer has the entries behind it.
-     * Retired lists are there for a while, and stay as long as the state lacks
-     * them (state_fold_needs); so this state was lost, or is older. */
-    if (rc == STATUS_GONE && log_head(set->log, &now) &&
-        resources_at(state)->seq < now.earliest)
-        rc = begin_anew(set, state, &now, why);
-    if (rc == STATUS_AGAIN) /* it has begun anew */
-        rc = STATUS_OK;
+    began = resources_at(state)->began;
+    rc = folds_advance(&f->states, set, last_entry(set, &head), why);
+    if (!rc && resources_at(state)->began > began)
+        report_incomplete(set, resources_at(state)->began);
     if (!rc && is_wanted(set))
         rc = resources_keep(state, why);
     if (!was_whole && resources_at(state)->is_whole)

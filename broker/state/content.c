@@ -378,47 +378,41 @@ insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
                  ((struct slice){texts + g->hash, g->hash_size}), g->length);
 }
 
-enum status
-content_commit(struct content *c, struct problem *why)
+static enum status
+commit_entries(struct fold_db *f, struct problem *why)
 {
+    struct content *c = content_of(f);
     int64_t now_us = clock_now_us(); /* entries to be fetched are due then */
-    struct gathered *all = c->fold.rows;
+    struct gathered *all = f->rows;
     bool is_missing = false;
-    enum status rc;
+    enum status rc = begin_change(c);
 
-    if (c->fold.n == 0)
-        return STATUS_OK;
-    rc = begin_change(c);
-    c->next.seq = c->fold.gathered.seq;
+    c->next.seq = f->gathered.seq;
     if (!rc)
         rc = chain_entries(c);
     /* Rows of earlier folds that are overtaken now. */
     if (!rc)
-        qsort(all, c->fold.n, sizeof(*all), by_before);
-    for (size_t i = 0; !rc && i < c->fold.n; i++) {
+        qsort(all, f->n, sizeof(*all), by_before);
+    for (size_t i = 0; !rc && i < f->n; i++) {
         const struct gathered *g = &all[i];
 
         if (g->before == 0)
             continue;
-        rc = db_find(&c->fold.db, NULL, &c->why, &is_missing,
+        rc = db_find(&f->db, NULL, &c->why, &is_missing,
                      "SELECT 1 FROM missing WHERE seq=?", DB_VALUES(g->before),
                      DB_INTO());
         c->next.current_missing -= is_missing;
         if (!rc)
-            rc = DB_DO(&c->fold.db, NULL, &c->why,
+            rc = DB_DO(&f->db, NULL, &c->why,
                        "UPDATE entries SET until=? WHERE seq=?", g->seq,
                        g->before);
     }
-    qsort(all, c->fold.n, sizeof(*all), by_seq);
-    for (size_t i = 0; !rc && i < c->fold.n; i++)
+    qsort(all, f->n, sizeof(*all), by_seq);
+    for (size_t i = 0; !rc && i < f->n; i++)
         if (!all[i].is_deleted)
             rc = insert_entry(c, &all[i], now_us);
-    rc = commit_change(c, rc, &c->fold.gathered);
-    if (!rc)
-        c->fold.is_same_log = true;
-    fold_db_forget(&c->fold);
-    rc = fold_db_settle(&c->fold, rc, &c->why, why);
-    sqlite3_db_release_memory(c->fold.db.handle);
+    rc = commit_change(c, rc, &f->gathered);
+    *why = c->why;
     return rc;
 }
 
@@ -518,14 +512,9 @@ const struct fold_kind content_folding = {
     .read = read_state,
     .begin = begin_file,
     .gather = gather_content,
+    .commit = commit_entries,
     .release = release_lent,
 };
-
-enum status
-content_begin(struct content *c, uint64_t after, struct problem *why)
-{
-    return fold_db_begin(&c->fold, after, why);
-}
 
 const struct content_at *
 content_at(const struct content *c)

@@ -76,8 +76,11 @@ struct content_at {
     bool is_loose;  /* files have lost their rows since content_loose */
 };
 
-/* How it is folded. New bytes thin the versions of their resource that are
- * beyond fold_db.versions, a value of OPTION_KEEP (base/options.h); 0: none. */
+/* How it is folded. An entry is kept if the store has its SHA-256, with the
+ * right length; another entry with a hash is due to be fetched at once. After a
+ * failure of any function below close it. New bytes thin the versions of their
+ * resource that are beyond fold_db.versions, a value of OPTION_KEEP
+ * (base/options.h); 0: none. */
 extern const struct fold_kind content_folding;
 
 /* It begins with its struct fold_db. */
@@ -90,10 +93,6 @@ content_of(struct fold_db *f)
 /* The state of the last commit; it is on the disk. Lent until the next call. */
 const struct content_at *content_at(const struct content *content);
 
-/* Deletes all rows: the next entry to be folded is `after` + 1. */
-MUST_CHECK enum status content_begin(struct content *content, uint64_t after,
-                                     struct problem *why);
-
 /* Folding */
 
 /* Brings the next facts into the rows, in one transaction, and before that
@@ -102,13 +101,6 @@ MUST_CHECK enum status content_begin(struct content *content, uint64_t after,
 MUST_CHECK enum status content_settle(struct content *content, struct log *log,
                                       struct log_set *set, uint64_t from,
                                       const char *arriving, bool *is_more,
-                                      struct problem *why);
-
-/* Folds the gathered entries in one transaction. An entry is kept if the store
- * has its SHA-256, with the right length; another entry with a hash is due to
- * be fetched at once. STATUS_AGAIN: the file was damaged, and has begun anew.
- * After any other failure, here or below, close it. */
-MUST_CHECK enum status content_commit(struct content *content,
                                       struct problem *why);
 
 /* Queries */

@@ -158,6 +158,24 @@ fold_db_add(struct fold_db *f, const struct batch *batch, uint64_t last,
     return STATUS_OK;
 }
 
+enum status
+fold_db_commit(struct fold_db *f, struct problem *why)
+{
+    struct problem reason = {""};
+    enum status rc;
+
+    if (f->n == 0)
+        return STATUS_OK;
+    f->kind->release(f);
+    rc = f->kind->commit(f, &reason);
+    if (!rc)
+        f->is_same_log = true;
+    fold_db_forget(f);
+    sqlite3_db_release_memory(f->db.handle);
+    rc = fold_db_settle(f, rc, &reason, why);
+    return !rc && f->kind->keep ? f->kind->keep(f, why) : rc;
+}
+
 bool
 fold_db_is_full(const struct fold_db *f)
 {

@@ -6,9 +6,7 @@
  *         ^                                                     |
  *         +-- another epoch or history, or damage: begun anew --+
  *
- * It is the first member of the struct that owns the rows. The owner writes the
- * gathered entries and the mark in one transaction, and then moves `at` to
- * `gathered`.
+ * It is the first member of the struct that owns the rows.
  *
  * For one thread.
  */
@@ -44,7 +42,15 @@ struct fold_kind {
     enum status (*gather)(struct fold_db *f, struct slice fragment,
                           uint32_t stamp, uint64_t seq);
 
-    /* Frees what lends from the file, which is about to be closed. */
+    /* Writes the gathered entries and their mark in one transaction, and then
+     * moves `at` to the mark. */
+    enum status (*commit)(struct fold_db *f, struct problem *why);
+
+    /* Brings commits to the disk, if it is time. NULL: each one is there. */
+    enum status (*keep)(struct fold_db *f, struct problem *why);
+
+    /* Frees what lends from the file, which is about to be changed or
+     * closed. */
     void (*release)(struct fold_db *f);
 };
 
@@ -99,6 +105,12 @@ MUST_CHECK enum status fold_db_begin(struct fold_db *f, uint64_t after,
  * begun anew, at its first entry. STATUS_MEMORY: nothing is gathered. */
 MUST_CHECK enum status fold_db_add(struct fold_db *f, const struct batch *batch,
                                    uint64_t last, struct problem *why);
+
+/* Folds the gathered entries in one transaction. If it fails none is folded,
+ * unless the commit succeeded and only the work after it failed: look at `at`.
+ * STATUS_AGAIN: the file was damaged, and has begun anew. After any other
+ * failure, here or in the functions of the owner that change rows, close it. */
+MUST_CHECK enum status fold_db_commit(struct fold_db *f, struct problem *why);
 
 /* True if a commit is due: as many entries are gathered as the kind allows. */
 bool fold_db_is_full(const struct fold_db *f);

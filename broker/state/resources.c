@@ -370,6 +370,38 @@ write_batch(struct resources *r, struct resources_at *state,
     return rc;
 }
 
+/* Folding */
+
+/* Makes the state whole if everything that was missing is folded. */
+static void
+look_if_whole(struct resources_at *state)
+{
+    if (state->whole_at == 0 || state->seq < state->whole_at)
+        return;
+    state->is_whole = true;
+    state->whole_at = 0;
+}
+
+static enum status
+commit_batch(struct fold_db *f, struct problem *why)
+{
+    struct resources *r = resources_of(f);
+    struct resources_at next = r->state;
+
+    next.seq = f->gathered.seq;
+    next.us = f->gathered.us;
+    look_if_whole(&next);
+    return write_batch(r, &next, &f->gathered, why);
+}
+
+static enum status
+keep_long_wal(struct fold_db *f, struct problem *why)
+{
+    struct resources *r = resources_of(f);
+
+    return r->wal_pages >= WAL_PAGES ? resources_keep(r, why) : STATUS_OK;
+}
+
 /* Life */
 
 static enum status
@@ -395,6 +427,8 @@ const struct fold_kind resources_folding = {
     .read = read_state,
     .begin = begin_file,
     .gather = gather_entry,
+    .commit = commit_batch,
+    .keep = keep_long_wal,
     .release = end_walk,
 };
 
@@ -402,49 +436,6 @@ const struct resources_at *
 resources_at(const struct resources *r)
 {
     return &r->state;
-}
-
-enum status
-resources_begin(struct resources *r, uint64_t after, struct problem *why)
-{
-    return fold_db_begin(&r->fold, after, why);
-}
-
-/* Folding */
-
-/* Makes the state whole if everything that was missing is folded. */
-static void
-look_if_whole(struct resources_at *state)
-{
-    if (state->whole_at == 0 || state->seq < state->whole_at)
-        return;
-    state->is_whole = true;
-    state->whole_at = 0;
-}
-
-enum status
-resources_commit(struct resources *r, struct problem *why)
-{
-    struct fold_db *f = &r->fold;
-    struct resources_at next = r->state;
-    struct problem reason = {""};
-    enum status rc;
-
-    end_walk(&r->fold);
-    if (r->fold.n == 0)
-        return STATUS_OK;
-    next.seq = f->gathered.seq;
-    next.us = f->gathered.us;
-    look_if_whole(&next);
-    rc = write_batch(r, &next, &f->gathered, &reason);
-    if (!rc)
-        f->is_same_log = true;
-    fold_db_forget(f);
-    sqlite3_db_release_memory(f->db.handle);
-    rc = fold_db_settle(f, rc, &reason, why);
-    if (!rc && r->wal_pages >= WAL_PAGES)
-        rc = resources_keep(r, why);
-    return rc;
 }
 
 enum status

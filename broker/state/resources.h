@@ -72,17 +72,6 @@ resources_of(struct fold_db *f)
 /* The state of the last commit. */
 const struct resources_at *resources_at(const struct resources *resources);
 
-/* Deletes everything: the next entry to be folded is `after` + 1. */
-MUST_CHECK enum status resources_begin(struct resources *resources,
-                                       uint64_t after, struct problem *why);
-
-/* Folds all gathered entries in one transaction. If it fails none is folded,
- * unless the commit succeeded and only the work after it failed: check
- * resources_at. STATUS_AGAIN: the file was damaged, and has begun anew. After
- * any other failure, here or in the functions that begin it, close it. */
-MUST_CHECK enum status resources_commit(struct resources *resources,
-                                        struct problem *why);
-
 /* Brings all commits to the disk. */
 MUST_CHECK enum status resources_keep(struct resources *resources,
                                       struct problem *why);

@@ -106,7 +106,7 @@ fold(struct bench *b, const struct batch *batch, bool is_last, struct phase *p)
     check(fold_db_add(fold_db_of(b->resources), batch, batch->last, &why),
           &why);
     if (is_last || fold_db_is_full(fold_db_of(b->resources))) {
-        check(resources_commit(b->resources, &why), &why);
+        check(fold_db_commit(fold_db_of(b->resources), &why), &why);
         p->n_steps++;
     }
     if (is_last)

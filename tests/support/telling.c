@@ -136,7 +136,7 @@ telling_fold_to(struct telling *w, uint64_t last)
     struct problem why = {""};
 
     if (fold_db_add(fold_db_of(w->content), w->batch, last, &why) ||
-        content_commit(w->content, &why))
+        fold_db_commit(fold_db_of(w->content), &why))
         fail_msg("%s", why.text);
     for (uint64_t seq = w->folded + 1; seq <= last; seq++) {
         struct telling_entry *t = &w->told[seq];

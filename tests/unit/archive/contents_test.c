@@ -13,6 +13,7 @@
 
 #include "broker/archive/set_progress.h"
 #include "tests/support/chores.h"
+#include "tests/support/fold_dbs.h"
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
@@ -305,7 +306,7 @@ TEST(what_begins_anew_is_swept_again)
     keeping_fold_all(w);
     assert_true(kept_is_there(w->dir, 2)); /* it was not looked for again */
     content = keeping_content(w);
-    assert_int_equal(content_begin(content, 0, NULL), STATUS_OK);
+    assert_int_equal(fold_db_begin(fold_db_of(content), 0, NULL), STATUS_OK);
     contents_note(keeping_demo(w), content);
     assert_int_equal(atomic_load(&keeping_demo(w)->content_counts.files), 0);
     keeping_fold_all(w);

@@ -584,7 +584,7 @@ pass_order(struct pair *p, struct build_order *one)
     post(p, 0, 10);
     set = sets_find(&w->sets, "demo");
     assert_int_equal(state_fold_open(&w->folding, set, &r, &why), STATUS_OK);
-    assert_int_equal(resources_begin(r, 20, &why), STATUS_OK);
+    assert_int_equal(fold_db_begin((struct fold_db *)r, 20, &why), STATUS_OK);
     assert_int_equal(state_fold_open(&w->folding, set, &r, &why), STATUS_OK);
     fold(w);
     assert_int_equal(resources_at(r)->seq, 60);

@@ -66,7 +66,7 @@ TEST(keeps_nothing_of_another_length)
     telling_add_change(w, 2, CHANGE_CREATED, hash, LENGTH_NONE);
     assert_int_equal(fold_db_add(fold_db_of(w->content), w->batch, 2, NULL),
                      STATUS_OK);
-    assert_int_equal(content_commit(w->content, NULL), STATUS_OK);
+    assert_int_equal(fold_db_commit(fold_db_of(w->content), NULL), STATUS_OK);
     assert_int_equal(content_find(w->content, 1, &bytes, NULL), STATUS_OK);
     assert_false(bytes.is_there);
     assert_int_equal(content_find(w->content, 2, &bytes, NULL), STATUS_OK);
@@ -307,7 +307,7 @@ TEST(says_what_is_complete)
     telling_forget(w, 2);
     assert_complete(w, 1, 5, false);
     assert_complete(w, 2, 6, true);
-    assert_int_equal(content_begin(w->content, 6, NULL), STATUS_OK);
+    assert_int_equal(fold_db_begin(fold_db_of(w->content), 6, NULL), STATUS_OK);
     assert_complete(w, 5, 6, false);
     assert_false(content_has_all(w->content, &all));
 }

@@ -105,7 +105,7 @@ folded_commit(struct folded *w)
 {
     struct problem why = {""};
 
-    if (resources_commit(w->resources, &why))
+    if (fold_db_commit(fold_db_of(w->resources), &why))
         fail_msg("%s", why.text);
 }
 

@@ -135,7 +135,8 @@ TEST(begins_anew_when_damage_is_found_in_folding)
     folded_open_state(w);
     assert_int_equal(resources_at(w->resources)->seq, last);
     folded_on(w, last, UINT64_MAX);
-    assert_int_equal(resources_commit(w->resources, NULL), STATUS_AGAIN);
+    assert_int_equal(fold_db_commit(fold_db_of(w->resources), NULL),
+                     STATUS_AGAIN);
     assert_begins_anew(w);
 }
 
@@ -188,7 +189,8 @@ TEST(begins_anew_when_the_log_is_another_one)
 static void
 begin_behind(struct folded *w, uint64_t seq)
 {
-    assert_int_equal(resources_begin(w->resources, seq, NULL), STATUS_OK);
+    assert_int_equal(fold_db_begin(fold_db_of(w->resources), seq, NULL),
+                     STATUS_OK);
 }
 
 static void

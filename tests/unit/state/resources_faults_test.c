@@ -40,7 +40,7 @@ fold_against(void **state, struct resources **r, struct model *m,
         disk_fails(DISK_ALL, result, (int)n_failed);
         rc = fold_db_add(fold_db_of(*r), batch, batch->last, &why);
         assert_int_equal(rc, STATUS_OK);
-        rc = resources_commit(*r, &why);
+        rc = fold_db_commit(fold_db_of(*r), &why);
         if (!rc)
             rc = resources_keep(*r, &why);
         disk_mend();
@@ -131,13 +131,13 @@ TEST(gives_up_a_commit_when_the_process_ends)
     second = model_batch(&after, &digest, &random, 1000, 600);
     fold_db_heed(fold_db_of(r), &is_ending);
     assert_int_equal(fold_db_add(fold_db_of(r), first, 1000, NULL), STATUS_OK);
-    assert_int_equal(resources_commit(r, NULL), STATUS_OK);
+    assert_int_equal(fold_db_commit(fold_db_of(r), NULL), STATUS_OK);
     model_fold(&m, first, 1000);
 
     is_ending = true;
     assert_int_equal(resources_keep(r, NULL), STATUS_STOPPED);
     assert_int_equal(fold_db_add(fold_db_of(r), second, 2000, NULL), STATUS_OK);
-    assert_int_equal(resources_commit(r, NULL), STATUS_STOPPED);
+    assert_int_equal(fold_db_commit(fold_db_of(r), NULL), STATUS_STOPPED);
     assert_int_equal(resources_at(r)->seq, 1000);
     assert_int_equal(resources_at(r)->kept, 0);
     fold_db_close(fold_db_of(r));
@@ -145,7 +145,7 @@ TEST(gives_up_a_commit_when_the_process_ends)
     r = open_state(state);
     model_check(&m, r);
     assert_int_equal(fold_db_add(fold_db_of(r), second, 2000, NULL), STATUS_OK);
-    assert_int_equal(resources_commit(r, NULL), STATUS_OK);
+    assert_int_equal(fold_db_commit(fold_db_of(r), NULL), STATUS_OK);
     model_fold(&m, second, 2000);
     model_check(&m, r);
     fold_db_close(fold_db_of(r));

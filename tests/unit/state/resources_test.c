@@ -118,7 +118,8 @@ TEST(walks_in_an_order_that_the_log_decides)
                 assert_int_equal(e.seq, seqs[k]);
         }
         assert_int_equal(k, n);
-        assert_int_equal(resources_begin(w->resources, 0, &why), STATUS_OK);
+        assert_int_equal(fold_db_begin(fold_db_of(w->resources), 0, &why),
+                         STATUS_OK);
         while (resources_at(w->resources)->seq < folded_last(w)) {
             uint64_t to = resources_at(w->resources)->seq + 300;
 
@@ -236,7 +237,7 @@ fold_until_killed(struct folded *w, int told)
 
         seq = last < b->last ? last : b->last;
         if (fold_db_add(fold_db_of(w->resources), b, seq, NULL) ||
-            resources_commit(w->resources, NULL) ||
+            fold_db_commit(fold_db_of(w->resources), NULL) ||
             (model_random(&w->random) % 8 == 0 &&
              resources_keep(w->resources, NULL)))
             _exit(1);
@@ -288,7 +289,8 @@ TEST(is_of_one_position_after_a_kill)
         if (resources_at(w->resources)->seq == folded_last(w)) {
             model_fini(&w->model);
             model_init(&w->model);
-            assert_int_equal(resources_begin(w->resources, 0, NULL), 0);
+            assert_int_equal(fold_db_begin(fold_db_of(w->resources), 0, NULL),
+                             0);
         }
     }
 }
