@@ -13,6 +13,12 @@
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/document_write.h"
 
+/* The version of Tidings that first gave documents their present bytes. It is
+ * in their ETags, so that these stay over an upgrade. A change of bytes raises
+ * it.
+ */
+#define DOCUMENT_SINCE "0.1.0"
+
 /* The form of a document. All of XML have pages, too (html_document.h). */
 enum document_form {
     DOCUMENT_XML,

@@ -880,7 +880,7 @@ open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
     document->may_be_packed = false;
     digest_sha256(
         &tag, (struct slice){(const char *)document->tag.bytes, DIGEST_SIZE});
-    digest_add(&tag, SLICE(TIDINGS_VERSION " plain 0"));
+    digest_add(&tag, SLICE(DOCUMENT_SINCE " plain 0"));
     digest_add(&tag, SLICE(""));
     document->tag = tag;
     return STATUS_OK;

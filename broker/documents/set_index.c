@@ -192,7 +192,7 @@ open_listing(const struct listing_wish *wish, struct document *document,
     };
     digest_sha256(&document->tag, buf_slice(&l->pieces.text));
     add_history(&document->tag, &d->head, "%s %s %" PRIu64 "-%" PRIu64,
-                TIDINGS_VERSION, d->head.epoch, l->next, l->last);
+                DOCUMENT_SINCE, d->head.epoch, l->next, l->last);
     return STATUS_OK;
 }
 
@@ -346,7 +346,7 @@ changelist_archive_open(const struct document_wish *wish,
     if ((head->list - 1) % parts.size != 0)
         digest_add(&tag, slice_from(buf_slice(&text), last_part));
     add_history(&tag, head, "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
-                TIDINGS_VERSION, head->epoch, head->first_list, head->list - 1,
+                DOCUMENT_SINCE, head->epoch, head->first_list, head->list - 1,
                 parts.size);
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
     rc = document_of_text(document, &text, rc, why);
