@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Writes the C code of tidings._libtidings: build_native.py CC HEADERS OUT
+"""Writes the C code of tidings._libtidings: build_native.py CC HEADERS VERSION OUT
 
-CC is the C compiler, HEADERS the folder of tidings.h. The declarations are those of the
-headers, as the compiler's preprocessor prints them: nothing is written down twice.
+CC is the C compiler, HEADERS the folder of tidings.h, VERSION that of the package. The
+declarations are those of the headers, as the compiler's preprocessor prints them: nothing
+is written down twice.
 
 The module is compiled and linked (cffi's API mode) instead of opened at run time (ABI
 mode), for two reasons. The compiler checks every declaration and layout. And the linker
@@ -13,6 +14,7 @@ would find the new function, which reads beyond the old struct.
 
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ import cffi
 # Python functions that C calls: td_*_fn and the callbacks of options.
 CALLBACKS = """
 #define TD_POSITION_SIZE ...
+static char *const PACKAGE_VERSION;
 
 extern "Python" {
     int follower_on_message(const struct td_message *, void *);
@@ -46,18 +49,21 @@ def declarations(compiler, headers):
         options = ["-E", "-P", "-nostdinc", "-D__attribute__(x)=", "-isystem", system]
         tidings = pathlib.Path(headers, "tidings.h")
         done = subprocess.run(
-            [compiler, *options, tidings], check=True, stdout=subprocess.PIPE, text=True
+            [*shlex.split(compiler), *options, tidings],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
         )
     return re.sub(r"^#.*$", "", done.stdout, flags=re.MULTILINE)
 
 
-def main():
-    compiler, headers, out = sys.argv[1:]
+def write(compiler, headers, version, out):
     ffi = cffi.FFI()
     ffi.cdef(declarations(compiler, headers) + CALLBACKS)
-    ffi.set_source("tidings._libtidings", '#include "tidings.h"')
-    ffi.emit_c_code(out)
+    lines = f'#include "tidings.h"\n#define PACKAGE_VERSION "{version}"\n'
+    ffi.set_source("tidings._libtidings", lines)
+    ffi.emit_c_code(str(out))
 
 
 if __name__ == "__main__":
-    main()
+    write(*sys.argv[1:])

@@ -21,6 +21,7 @@ from tidings._follow import AsyncFollower, Change, Follower, Kind, Link, Message
 from tidings._follow import afollow, follow, load_position, load_positions
 from tidings._follow import save_position
 from tidings._handle import Access, Limits
+from tidings._libtidings import ffi as _ffi, lib as _lib
 from tidings._mirror import File, Synced, What, async_sync, sync
 from tidings._publish import Publisher, Receipt, apublish, publish
 from tidings._source import AsyncSourceFollower, SourceFollower
@@ -64,6 +65,8 @@ __all__ = [
     "save_position",
     "sync",
 ]
+
+__version__: str = _ffi.string(_lib.PACKAGE_VERSION).decode()
 
 for _name in __all__:  # tracebacks name tidings.Gone, not the module inside
     globals()[_name].__module__ = __name__

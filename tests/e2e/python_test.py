@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import json
 import re
+import shutil
 import signal
 import sqlite3
 import textwrap
@@ -12,7 +13,7 @@ import threading
 
 import pytest
 
-from tidings_test.broker import ROOT
+from tidings_test.broker import BIN, ROOT
 from tidings_test.http import XML
 from tidings_test.python import ENV, Silent, descriptors, example, python, tidings
 from tidings_test.sets import change, example as document
@@ -969,6 +970,51 @@ def test_the_installed_package_works(news, run, tmp_path):
     env = {"PYTHONPATH": str(package.parent), "LD_LIBRARY_PATH": str(library.parent)}
     done = run(*python(code, news.url, str(change(LOC.format(1)))), env=env)
     assert done.output().startswith("Receipt(first=1, last=1, ")
+
+
+SDIST = """
+from setuptools import build_meta
+print(build_meta.build_sdist("."))
+"""
+
+
+# The package that pip builds of it is whole, and has nothing of the checkout.
+def test_pip_installs_the_source_package(news, run, tmp_path):
+    build, prefix, site = BIN.parent, tmp_path / "prefix", tmp_path / "site"
+    for component in ("library", "development"):
+        install = ("--install", build, "--prefix", prefix, "--component", component)
+        run("/usr/bin/cmake", *install)
+    checkout = tmp_path / "checkout"
+    shutil.copytree(ROOT / "python", checkout / "python")
+    shutil.copy(ROOT / "CMakeLists.txt", checkout)
+    made = run(*python(SDIST), cwd=checkout / "python").out[-1]
+    shutil.move(checkout / "python" / made, tmp_path)
+    shutil.rmtree(checkout)
+
+    env = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig"), "CFLAGS": "-O0"}
+    options = ("--no-index", "--no-build-isolation", "--no-deps", "--target", site)
+    pip = ("/usr/bin/python3", "-m", "pip", "install", *options, "--no-cache-dir")
+    run(*pip, tmp_path / made, env=env, cwd=tmp_path)
+    assert {path.name for path in (site / "tidings").iterdir()} >= {
+        path.name for path in (ROOT / "python/tidings").glob("*.[pt]*")
+    }
+    code = """
+import importlib.metadata, sys, tidings
+print(tidings.publish(sys.argv[1], {"loc": "http://example.com/a", "change": "created"}).last)
+versions = {tidings.__version__, importlib.metadata.version("tidings")}
+print(*versions, tidings.__file__)
+"""
+    env = {"PYTHONPATH": str(site), "LD_LIBRARY_PATH": str(prefix / "lib")}
+    done = run(*python(code, news.url), env=env)
+    version = run("tidings", "--version").output().split()[-1]
+    assert [*done.out] == ["1", f"{version} {site}/tidings/__init__.py"]
+
+
+def test_a_package_without_libtidings_says_what_is_missing(run):
+    env = {"PKG_CONFIG_PATH": "", "PKG_CONFIG_LIBDIR": "/nowhere"}
+    setup = ("/usr/bin/python3", "setup.py", "build_ext", "--build-temp", "/nowhere")
+    failed = run(*setup, cwd=ROOT / "python", env=env, status=1)
+    assert "This package is built against libtidings: install it" in failed.errors()
 
 
 # Each program of doc/python.md, in their order, and the last line that it prints. None
