@@ -86,6 +86,12 @@ export interface Store {
     set(key: string, position: string): void | Promise<unknown>;
 }
 
+/** What localStorage and sessionStorage have, and also where TypeScript knows no browser. */
+export interface WebStorage {
+    getItem(key: string): string | null;
+    setItem(key: string, value: string): void;
+}
+
 /** Makes a store in IndexedDB, in the database of that name ("tidings"). */
 export function indexedDBStore(name?: string): Store;
 
@@ -125,7 +131,7 @@ export interface Options {
      * position is written after the consumer has asked for the next change. The key is "tidings:"
      * and the URL of the set: consumers that share a store share their position.
      */
-    store?: Storage | Store;
+    store?: WebStorage | Store;
     /** A bearer token, or a function that returns one: asked again when the broker refuses it. */
     token?: string | (() => string | Promise<string>);
     filter?: Filter;

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tidings_test import npm
 from tidings_test.browser import Page
 from tidings_test.broker import ROOT
 from tidings_test.frontends import Nginx, page_lines
@@ -54,16 +55,16 @@ function areAll(first, last) {
 @pytest.fixture
 def start_behind(start_broker, tmp_path):
     """start_behind("--rotate-entries", "10"): a broker and the nginx before it, as
-    doc/proxies.md has both; `lets_post`: nginx lets a page post."""
+    doc/proxies.md has both; `lets_post`: nginx lets a page post; `before`: its first lines."""
     started = []
 
-    def start(*options, lets_post=False):
+    def start(*options, lets_post=False, before=()):
         broker = start_broker("--insecure-open", "--heartbeat", "0.5", *options)
         directory = tmp_path / f"nginx{len(started)}"
         lines = page_lines("nginx")
         if lets_post:
             lines = [line for line in lines if "limit_except" not in line]
-        proxy = Nginx(directory, broker, lines)
+        proxy = Nginx(directory, broker, [*before, *lines])
         started.append(proxy)
         broker.stop()
         broker.options += ["--public-url", proxy.url]
@@ -425,39 +426,76 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 
 @pytest.fixture
-def node_example(run, tmp_path):
-    """node_example(block, url): the arguments that run that block of the page, with the package,
-    for the set at `url`."""
-    modules = tmp_path / "node_modules"
-    modules.mkdir()
+def package(run, tmp_path):
+    """The folder node_modules, into which npm has installed the package and nothing else."""
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    modules = folder / "node_modules"
     if NPM:
-        packed = ("pack", ROOT / "web", "--silent", "--pack-destination", tmp_path)
-        name = run(NPM, *packed, cwd=tmp_path).out[-1]
-        run("/usr/bin/tar", "-xzf", tmp_path / name, "-C", modules)
-        (modules / "package").rename(modules / "tidings")
+        options = ("--silent", "--offline", "--no-update-notifier", "--cache", tmp_path / "cache")
+        packed = run(NPM, "pack", ROOT / "web", *options, cwd=folder).out[-1]
+        run(NPM, "install", *options, packed, cwd=folder)
+        assert [path.name for path in modules.glob("[!.]*")] == ["tidings"]
     else:
         shutil.copytree(ROOT / "web", modules / "tidings")
+    return modules
+
+
+@pytest.fixture
+def node_example(package):
+    """node_example(block, url): the file with that block of the page, beside the package, for
+    the set at `url`."""
 
     def write(block, url):
         script = "\n".join(PAGE_BLOCKS[block])
         assert "http://127.0.0.1:8787/sets/library" in script
         script = script.replace("http://127.0.0.1:8787/sets/library", url)
-        (tmp_path / f"example{block}.mjs").write_text(script)
-        return NODE, tmp_path / f"example{block}.mjs"
+        program = package.parent / f"example{block}.mjs"
+        program.write_text(script)
+        return program
 
     return write
 
 
 @pytest.mark.skipif(not NODE, reason="there is no Node")
 def test_the_package_posts_and_follows_in_node(news, run, start, node_example):
-    posted = run(*node_example(2, news.url))
+    posted = run(NODE, node_example(2, news.url))
     assert posted.output() == f"1 2 {news.state()['epoch']}-2"
-    node = start(*node_example(3, news.url))
+    node = start(NODE, node_example(3, news.url))
     node.out.wait(2)
     news.post(1)
     assert [line.split(" ")[:2] for line in (node.out.wait(n) for n in (1, 2, 3))] == [
         [str(n), "created"] for n in (1, 2, 3)
     ]
+
+
+# Also where TypeScript knows no browser. tsc looks at all types: --skipLibCheck is missing.
+def test_programs_with_the_package_have_types(run, node_example):
+    programs = [node_example(block, "http://a/sets/b") for block in (2, 3)]
+    typed = [program.rename(program.with_suffix(".mts")) for program in programs]
+    wrong = "\n    // @ts-expect-error: there is no such member\n    console.log(change.lock);"
+    typed[1].write_text(typed[1].read_text().replace("'0' }))", "'0' })) {" + wrong) + "}")
+    options = ("--strict", "--noEmit", "--target", "es2022", "--module", "nodenext")
+    options += ("--types", "node", "--typeRoots", npm.modules() / "@types", "--lib", "es2022")
+    run(npm.command("tsc"), *options, *typed, cwd=typed[0].parent)
+
+
+PACKED = """
+import('/node_modules/tidings/tidings.js').then(async ({ follow, publish }) => {
+    const receipt = await publish('%s', { loc: 'http://example.com/a', change: 'created' });
+    for await (const change of follow('%s', { position: '0' }))
+        return `${receipt.last} ${change.seq} ${change.loc}`;
+})
+"""
+
+
+def test_a_page_posts_and_follows_by_the_module_of_the_package(package, start_behind, open_page):
+    files = f"root {package.parent}; types {{ text/javascript js; }}"
+    lines = [f"location /node_modules/ {{ {files} }}"]
+    broker, proxy = start_behind(lets_post=True, before=lines)
+    news = broker.set("news").create()
+    page = open_page(proxy)
+    page.expect(PACKED % (news.path, news.path), "1 1 http://example.com/a")
 
 
 def test_the_package_has_the_version_of_the_broker(run):
