@@ -2,15 +2,17 @@
 the symbols are those of the library, one version is named everywhere, an image gets the
 files that it is built from.
 
-packaging/check.sh builds and tries the packages, docker/check.sh the image.
+packaging/release builds and tries the packages, docker/check.sh the image.
 """
 
 import email.utils
 import fnmatch
+import json
 import os
 import pathlib
 import re
 import shlex
+import subprocess
 
 import pytest
 
@@ -142,6 +144,38 @@ def test_the_packages_build_with_what_packages_txt_names():
     needed = set(re.findall(r"^([a-z0-9.+-]+) +build ", table, re.M)) - ALWAYS_THERE
     assert len(needed) >= 15
     assert needed - named == set()
+
+
+BILL = ROOT / "packaging/bill.py"
+
+
+def write_bill(dist):
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1000000000"}
+    subprocess.run([BILL, "write", dist, "9.8.7"], check=True, env=environment)
+    return json.loads((dist / "tidings-9.8.7.spdx.json").read_text())
+
+
+# The root of this machine stands for a system that has the packages.
+def test_the_bill_of_materials_names_each_library_with_its_licence(tmp_path):
+    (tmp_path / "a.deb").write_text("a")
+    libraries = [BIN / "tidings", BIN / "tidingsd"]
+    subprocess.run([BILL, "note", tmp_path, "debian-12", "/", *libraries], check=True)
+    bill = write_bill(tmp_path)
+    packages = {package["name"]: package for package in bill["packages"]}
+    assert {"libuv1", "libcurl4", "libmosquitto1", "libc6"} <= set(packages)
+    for name, licence in {"libuv1": "MIT", "libc6": "NOASSERTION"}.items():
+        assert packages[name]["licenseDeclared"] == licence
+        version = ["dpkg-query", "-W", "-f", "${Version}", name]
+        said = subprocess.run(version, check=True, capture_output=True, text=True).stdout
+        assert packages[name]["versionInfo"] == said
+    assert packages["tidings"]["licenseDeclared"] == "Apache-2.0"
+    sums = [sum["checksumValue"] for sum in packages["a.deb"]["checksums"]]
+    assert sums == ["ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"]
+    assert bill["creationInfo"]["created"] == "2001-09-09T01:46:40Z"
+    elements = {"SPDXRef-DOCUMENT"} | {each["SPDXID"] for each in bill["packages"]}
+    for each in bill["relationships"]:
+        assert {each["spdxElementId"], each["relatedSpdxElement"]} <= elements
+    assert not (tmp_path / ".libraries").exists()
 
 
 # The service starts with the files of the package: their options are right, and the unit
