@@ -24,7 +24,7 @@ def turn_source(mirrored, n):
 
 
 # In CI only every sixth write of the state and every fifth sync is the last.
-@pytest.mark.parametrize(
+at_each = pytest.mark.parametrize(
     "calls, name, step",
     [
         (Faults.WRITE, "mirror.db-wal", soak(6, 1)),
@@ -34,6 +34,9 @@ def turn_source(mirrored, n):
     ],
     ids=["write of its state", "sync", "rename", "write of a file"],
 )
+
+
+@at_each
 def test_survives_a_kill_at_each(mirrored, faults, calls, name, step):
     for n in itertools.count():
         turn_source(mirrored, n)
@@ -41,6 +44,28 @@ def test_survives_a_kill_at_each(mirrored, faults, calls, name, step):
         mirrored.sync(status=None, env=faults.env)
         was_killed = faults.disarm()
         mirrored.sync()
+        mirrored.audit()
+        if not was_killed:
+            break
+    assert n >= 2
+
+
+# The next run makes the same directory of a past time that no kill would have hindered.
+@at_each
+def test_a_past_state_survives_a_kill_at_each(mirrored, faults, calls, name, step):
+    for n in range(2):
+        turn_source(mirrored, n)
+        mirrored.post()
+    time, then = mirrored.set.state()["datetime"], dict(mirrored.files)
+    mirrored.change("/late.txt", "late")
+    mirrored.post()
+    mirrored.files = then
+    for n in itertools.count():
+        mirrored.directory = mirrored.home / f"m{n}"
+        faults.arm(calls, name, faults.KILL, after=n * step, once=True)
+        mirrored.sync("--as-of", time, status=None, env=faults.env)
+        was_killed = faults.disarm()
+        mirrored.sync("--as-of", time)
         mirrored.audit()
         if not was_killed:
             break
