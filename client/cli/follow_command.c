@@ -659,7 +659,7 @@ do_baseline(struct follow *f, const struct td_message *message)
     bool is_begin = message->kind == TD_BASELINE_BEGIN;
 
     if (is_begin)
-        say("a baseline is taken: %s", message->reason);
+        say("follow takes a baseline: %s", message->reason);
     if (f->args.command)
         return run_command(f, message, NULL,
                            is_begin ? "baseline-begin" : "baseline-end",

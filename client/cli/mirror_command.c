@@ -116,7 +116,7 @@ say_event(struct mirror *m, const struct td_sync_event *e)
 
     switch (e->what) {
     case TD_SYNC_BASELINE:
-        say("a baseline is taken: %s", why);
+        say("sync takes a baseline: %s", why);
         break;
     case TD_SYNC_FAILED:
         if (m->is_verbose)

@@ -56,7 +56,7 @@ settle_beginning(struct td_follower *f)
         return;
     if (f->how.as_of) {
         f->rebase.is_wanted = true;
-        strcpy(f->rebase.reason, "the state of a past time is wanted");
+        strcpy(f->rebase.reason, "it makes the state of a past time");
         return;
     }
     if ((is_first && !has_dump && follower_has_beginning(f)) ||

@@ -827,9 +827,10 @@ td_diff(struct td_client *client, const char *const sides[2],
         open_side(&a, &a.theirs, sides[1]) && compare_databases(&a)) {
         a.result.is_partial = a.doubt.rc != STATUS_OK;
         if (n_findings(&a.result) || a.doubt.rc)
-            problem(&a.why, STATUS_DIFFERENT, "%" PRIu64 " differences%s%s",
-                    n_findings(&a.result), a.doubt.rc ? "; " : "",
-                    a.doubt.text);
+            problem(&a.why, STATUS_DIFFERENT, "%" PRIu64 " difference%s%s%s",
+                    n_findings(&a.result),
+                    n_findings(&a.result) == 1 ? "" : "s",
+                    a.doubt.rc ? "; " : "", a.doubt.text);
     }
     return end_audit(&a, result);
 }

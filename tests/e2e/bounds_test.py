@@ -17,7 +17,7 @@ pytestmark = pytest.mark.broker("--heartbeat", "0.2")
 KIB = 1 << 10
 TIME = "2026-01-01T00:00:00Z"
 ENTRY = b"<url><loc>http://127.0.0.1:1/%d</loc></url>\n"
-BASELINE = "a baseline is taken"
+BASELINE = "takes a baseline: "
 FEW = {"/a.txt": "a", "/b.txt": "b"}
 
 

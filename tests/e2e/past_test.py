@@ -453,6 +453,8 @@ def test_compares_two_states(archives, run):
         {"a.txt": changed, "d.txt": "changed hash length lastmod type"},
         counted.format(3, 0, 0, 2, "true"),
     )
+    one = run("tidings", "diff", url, f"{DAY}03:00:00Z", f"{DAY}03:30:00Z", status=1)
+    assert one.errors().endswith("tidings: 1 difference")
     first = archives.sync("01:00").directory
     last = archives.sync("02:59").directory
     assert diff(first, last) == expected

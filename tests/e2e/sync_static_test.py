@@ -103,13 +103,13 @@ def test_begins_anew_where_the_changes_do_not_reach_back(mirrored, static, site)
     # While they do, it goes on from its position, and compares once.
     mirrored.sync()
     compared = mirrored.sync()
-    assert "a baseline is taken" not in compared.errors()
+    assert "takes a baseline: " not in compared.errors()
     assert len(site.asked("/resources.xml")) == 2
 
     change(mirrored, {"/b.txt": None, "/c.txt": "c"})
     static.put_resources({"/a.txt": 1, "/c.txt": 40}, at=50)
     static.put_changes(since=45)
-    assert "a baseline is taken" in mirrored.sync().errors()
+    assert "takes a baseline: " in mirrored.sync().errors()
     assert len(site.asked("/a.txt")) == 1
 
 
