@@ -103,7 +103,7 @@ struct baseline {
     baseline_end_fn *on_end;
     void *user;
 
-    struct scratch scratch; /* none: no dumps */
+    struct scratch scratch; /* none before the first package */
     bool is_dump;           /* the dump is being read, not the list */
     struct past_base base;
     bool has_reported;   /* an entry was read */
@@ -113,6 +113,8 @@ struct baseline {
     struct parts parts;
     struct part now;             /* the current part; `parts` owns its URL */
     unsigned n_led;              /* parts that this one names */
+    size_t n_before;             /* parts before them */
+    bool has_manifest;           /* the one read last is whole */
     size_t n_known;              /* names of parts already known */
     bool has_list;               /* a list or package was read, or is a part */
     struct survey_version known; /* of `now`, in the last complete reading */
@@ -278,8 +280,10 @@ enum what { RESOURCES, PACKAGES, INDEX, NOTHING };
 static enum what
 what_of(const struct baseline *b, const struct document_head *head)
 {
-    if (b->plan.takes && b->now.is_manifest)
-        return RESOURCES;
+    if (b->now.is_manifest)
+        return b->plan.takes || head->capability != CAP_CHANGEDUMP_MANIFEST
+                   ? RESOURCES
+                   : NOTHING;
     if (b->plan.takes && head->capability == CAP_CHANGEDUMP_ARCHIVE)
         return INDEX;
     if (b->plan.takes)
@@ -323,7 +327,7 @@ add_child(struct baseline *b, const struct document_entry *entry,
     like.length = entry->change.length;
     like.from_us = entry->from_us;
     like.until_us = entry->until_us;
-    if (b->plan.takes && is_package)
+    if (is_package && (b->plan.takes || !b->plan.wants_files))
         add_manifest(b, &entry->change, &like);
     like.has_time |=
         head->at_us != DATETIME_NONE || entry->at_us != DATETIME_NONE;
@@ -331,8 +335,6 @@ add_child(struct baseline *b, const struct document_entry *entry,
     b->place.time_us = datetime_earlier(b->place.time_us, entry->at_us);
     if (like.depth > PARTS_DEPTH_MAX)
         fail_document(b, "an index leads to an index, again and again");
-    else if (is_package && b->scratch.fd < 0)
-        fail_document(b, "it is a Resource Dump, not a Resource List");
     else
         add_part(b, &like, entry->change.loc,
                  is_package ? entry->change.hash : (struct slice){NULL, 0});
@@ -365,13 +367,13 @@ consider_base(struct baseline *b, const struct document_head *head,
                    head->capability == CAP_RESOURCEDUMP_ARCHIVE;
     int64_t whole_us = completed_us > at_us ? completed_us : at_us;
 
-    if (!head->has_capability || at_us == DATETIME_NONE ||
-        (is_dump && b->scratch.fd < 0))
+    if (!head->has_capability || at_us == DATETIME_NONE)
         return;
     base->earliest_us = datetime_earlier(base->earliest_us, whole_us);
     if (whole_us > *b->plan.as_of_us || at_us < base->at_us ||
-        (at_us == base->at_us && (base->is_dump || !is_dump)))
-        return; /* of the same time, a dump is better than a list */
+        (at_us == base->at_us && (base->is_dump == b->plan.wants_files ||
+                                  is_dump != b->plan.wants_files)))
+        return; /* of the same time, the better kind */
     free(base->url);
     base->url = slice_dup(url);
     base->at_us = at_us;
@@ -513,10 +515,16 @@ note_document(struct baseline *b, const struct document_stream_end *end)
     struct survey_version version = end->version;
     uint64_t n_left_out =
         end->is_same ? 0 : list_report_n(&end->head->report, LIST_LEFT_OUT);
+    bool is_known;
 
     version.must_read = b->n_led > 0 || n_left_out > 0;
-    b->is_changed |= !end->is_same && (!b->known.digest[0] ||
-                                       strcmp(version.digest, b->known.digest));
+    is_known = b->known.digest[0] &&
+               (end->is_same || !strcmp(version.digest, b->known.digest));
+    b->is_changed |= !is_known && !end->is_same;
+    /* The packages that a known document names are known, too. */
+    for (size_t i = b->n_before; b->plan.is_partial && i < b->parts.n; i++)
+        b->parts.all[i].is_same = is_known && b->parts.all[i].is_package &&
+                                  !b->parts.all[i].has_manifest;
     if (!listing)
         return true;
     return has_listed(
@@ -525,14 +533,21 @@ note_document(struct baseline *b, const struct document_stream_end *end)
 }
 
 /* A robots.txt names Sitemaps that do not depend on each other. True: this one
- * is dead; the others are read, and the reading is in doubt (R-401). */
+ * is dead; the others are read, and the reading is in doubt (R-401). A dead
+ * manifest is in its package, too. */
 static bool
 does_without(struct baseline *b, const struct problem *why)
 {
-    if (!b->now.is_alone || b->is_checking ||
+    bool is_manifest = b->now.is_manifest && !b->plan.takes;
+
+    if (!(b->now.is_alone || is_manifest) || b->is_checking ||
         (why->rc != STATUS_REFUSED && why->rc != STATUS_GONE &&
          why->rc != STATUS_MALFORMED))
         return false;
+    if (is_manifest) {
+        end_part(b);
+        return true;
+    }
     if (!b->lost.rc)
         b->lost = *why;
     snprintf(b->doubt, sizeof(b->doubt), "%.500s", b->lost.text);
@@ -571,6 +586,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
         return;
     }
     b->has_list |= end->is_same || what_of(b, head) != INDEX;
+    b->has_manifest = b->now.is_manifest;
     if (!note_document(b, end))
         return;
     /* Keeps what the second look at it, or the next reading, compares. */
@@ -828,21 +844,43 @@ start_next(struct baseline *b)
 {
     struct dump_reader_request request = {
         .url = b->now.url,
-        .dir_fd = b->scratch.fd,
         .hash = slice_of(b->now.hash),
         .length = b->now.length,
+        .has_no_files = !b->plan.wants_files,
     };
 
     b->n_led = 0;
+    b->n_before = b->parts.n;
+    b->has_manifest = false;
     b->known = (struct survey_version){.etag = ""};
     if (b->plan.listing &&
         !has_listed(b, survey_document(b->plan.listing, b->now.url, &b->known)))
         return;
+    if (b->now.is_package && b->scratch.fd < 0 &&
+        scratch_open(&b->scratch, b->plan.scratch, &b->why)) {
+        timer_start(&b->turn, 0);
+        return;
+    }
+    request.dir_fd = b->scratch.fd;
     if (b->now.is_package)
         b->dump = dump_reader_start(b->client, &request, &dump_calls, b);
     else
         start_document(b, b->plan.is_partial && !b->known.must_read ? &b->known
                                                                     : NULL);
+}
+
+/* True if the part need not be read. */
+static bool
+skips_part(struct baseline *b, const struct part *part)
+{
+    struct survey *listing = b->plan.listing;
+
+    if (b->plan.takes)
+        return !b->plan.takes(part, b->user);
+    if (part->is_same)
+        (void)has_listed(b, survey_document(listing, part->url, &b->known) &&
+                                survey_document_same(listing));
+    return part->is_same || (part->has_manifest && b->has_manifest);
 }
 
 /* No part is left. True: there is no list to check, and the baseline has ended,
@@ -885,7 +923,7 @@ on_turn(void *user)
         }
     }
     part = baseline_parts_first(&b->parts);
-    if (part && b->plan.takes && !b->plan.takes(part, b->user)) {
+    if (part && skips_part(b, part)) {
         end_part(b);
         return;
     }
@@ -936,25 +974,22 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
         baseline_free(b);
         return NULL;
     }
-    /* Begins with the dump, or with the list. */
-    b->is_dump =
-        plan->scratch && plan->offered->resource_dump && !plan->as_of_us;
-    first = b->is_dump ? plan->offered->resource_dump
-                       : plan->offered->resource_list;
+    first = plan->offered->resource_list;
+    b->is_dump = plan->offered->resource_dump && !plan->as_of_us &&
+                 (b->plan.wants_files || !first);
+    if (b->is_dump)
+        first = plan->offered->resource_dump;
     if (!first && !plan->as_of_us)
         fail_baseline(
             b, STATUS_GONE,
             "the source offers neither a Resource List nor a Resource Dump");
-    else if (!plan->scratch ||
-             !scratch_open(&b->scratch, plan->scratch, &b->why)) {
-        if (plan->as_of_us)
-            begin_search(b);
-        else
-            begin_reading(b, first, true);
-        if (plan->takes && plan->offered->resource_dump_archive)
-            add_part(b, b->parts.all,
-                     slice_of(plan->offered->resource_dump_archive), SLICE(""));
-    }
+    else if (plan->as_of_us)
+        begin_search(b);
+    else
+        begin_reading(b, first, true);
+    if (plan->takes && b->parts.n && plan->offered->resource_dump_archive)
+        add_part(b, b->parts.all,
+                 slice_of(plan->offered->resource_dump_archive), SLICE(""));
     timer_start(&b->turn, 0);
     return b;
 }

@@ -2,8 +2,10 @@
  * baseline.h - all resources of a source, and the place in its history at which
  * the list of them was true.
  *
- *     Resource Dump (packages, where a scratch directory is given)
+ *     Resource Dump: packages, where files are wanted
  *     else Resource List: list, index, pages by `next`; gzip
+ *     else Resource Dump: manifests, by their addresses (`contents`) or out of
+ *                         packages
  *
  * Pages are cut anew at each request, and parts are written one after the
  * other: a list of several documents may change while it is read, and then a
@@ -65,7 +67,9 @@ typedef void baseline_end_fn(const struct problem *why,
 struct baseline_plan {
     const struct offered *offered; /* must stay until the end */
     const int64_t *as_of_us;       /* of that past time; NULL: of the present */
-    const char *scratch;           /* directory; NULL: no dumps */
+    const char *scratch;           /* directory for packages; NULL: a temporary
+                                      one */
+    bool wants_files;              /* resources come with files, from dumps */
     unsigned patience_s;           /* a server that asks for a longer pause is
                                       STATUS_UNREACHABLE at once; 0: the baseline
                                       waits, for an hour at most */

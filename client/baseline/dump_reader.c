@@ -35,6 +35,7 @@ struct dump_reader {
     enum dump_reader_state state;
     struct timer turn;
     struct download *download;
+    bool has_no_files;
     bool was_other; /* than announced */
     struct zip_reader *package;
     struct document *document; /* of the manifest */
@@ -233,7 +234,7 @@ hand_some(struct dump_reader *d)
     }
     if (copy) {
         d->current = copy;
-        return (copy->path.size > 0 &&
+        return (copy->path.size > 0 && !d->has_no_files &&
                 !zip_reader_find(d->package, copy->path, NULL)) ||
                hand_over(d, NULL);
     }
@@ -310,6 +311,7 @@ dump_reader_start(struct td_client *client,
     d->user = user;
     d->dir_fd = request->dir_fd;
     d->length = request->length;
+    d->has_no_files = request->has_no_files;
     entry_queue_init(&d->entries);
     d->url = strdup(request->url);
     d->hash = slice_dup(request->hash);

@@ -41,6 +41,7 @@ struct dump_reader_request {
     int dir_fd;        /* the scratch directory; must stay open */
     struct slice hash; /* of the package; empty: unknown */
     uint64_t length;   /* or LENGTH_NONE */
+    bool has_no_files; /* reads the manifest alone */
 };
 
 /* NULL: no memory. It frees itself after on_end. */

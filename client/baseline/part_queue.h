@@ -23,10 +23,10 @@ struct part {
     bool has_seq;  /* ... a seq */
     bool is_alone; /* a robots.txt names it: other parts count without it */
 
-    /* Of Change Dumps (baseline_plan.takes). */
-    int64_t from_us, until_us; /* or DATETIME_NONE */
-    bool is_manifest;          /* of the package after it ... */
-    bool has_manifest;         /* ... which says so */
+    bool is_manifest;  /* of the package after it ... */
+    bool has_manifest; /* ... which says so */
+    bool is_same;      /* a package that the last reading has, unchanged */
+    int64_t from_us, until_us; /* of a Change Dump's; or DATETIME_NONE */
 
     /* Of a document that was read, to see whether it is still the same. */
     char *etag; /* NULL: none */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "client/lib/temporary_file.h"
 
 #define PREFIX "tidings-scratch-"
 
@@ -72,6 +73,13 @@ scratch_open(struct scratch *scratch, const char *path, struct problem *why)
     DIR *above;
 
     *scratch = SCRATCH_NONE;
+    if (!path) {
+        snprintf(scratch->temporary, sizeof(scratch->temporary),
+                 "%s/tidings-XXXXXX", temporary_directory());
+        path = scratch->temporary;
+        if (!mkdtemp(scratch->temporary))
+            return problem_errno(why, "cannot make a directory", path);
+    }
     if (mkdir(path, 0700) && errno != EEXIST)
         return problem_errno(why, "cannot make", path);
     scratch->above_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -102,8 +110,10 @@ scratch_close(struct scratch *scratch, bool is_done)
 {
     if (scratch->fd < 0)
         return;
-    remove_files(scratch->fd, is_done);
+    remove_files(scratch->fd, is_done || scratch->temporary[0]);
     unlinkat(scratch->above_fd, scratch->name, AT_REMOVEDIR); /* if empty */
+    if (scratch->temporary[0])
+        rmdir(scratch->temporary);
     file_close(&scratch->fd);
     file_close(&scratch->above_fd);
 }

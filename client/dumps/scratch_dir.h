@@ -24,15 +24,17 @@ struct scratch {
     int fd;                       /* of our directory; -1: none */
     int above_fd;                 /* of the caller's directory */
     char name[SCRATCH_NAME_SIZE]; /* of our directory */
+    char temporary[64];           /* the directory above, if it is ours, too */
 };
 
 #define SCRATCH_NONE ((struct scratch){.fd = -1, .above_fd = -1})
 
 /* Creates both directories if needed (0700); the parent of `path` must exist.
- * STATUS_IO. */
+ * `path` NULL: a new one among the temporary files. STATUS_IO. */
 enum status scratch_open(struct scratch *scratch, const char *path,
                          struct problem *why);
 
-/* `is_done`: removes all files; else keeps packages. SCRATCH_NONE is allowed,
+/* `is_done`: removes all files; else keeps packages, unless the directory is
+ * temporary. SCRATCH_NONE is allowed,
  * and is the result. */
 void scratch_close(struct scratch *scratch, bool is_done);

@@ -310,9 +310,9 @@ follower_has_only_list(const struct td_follower *f)
 {
     const struct offered *o = &f->offered;
 
-    return !f->how.as_of && o->resource_list && !o->change_list &&
-           !o->change_dump && !o->change_list_archive && !o->memory &&
-           !o->stream && !o->events;
+    return !f->how.as_of && (o->resource_list || o->resource_dump) &&
+           !o->change_list && !o->change_dump && !o->change_list_archive &&
+           !o->memory && !o->stream && !o->events;
 }
 
 /* Notes that the changes after the baseline are gone. True: it is another one

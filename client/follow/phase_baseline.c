@@ -222,7 +222,7 @@ static bool
 begin_baseline(struct td_follower *f)
 {
     struct baseline_plan plan = {
-        .scratch = f->options.scratch,
+        .wants_files = f->options.scratch,
         .as_of_us = f->how.as_of ? &f->options.as_of_us : NULL,
         .on_anew = on_anew,
     };
@@ -236,7 +236,7 @@ begin_baseline(struct td_follower *f)
                      "the last comparison was long ago");
         follower_enter(f, FOLLOWER_REBASING);
         f->rebase.is_begun = false;
-        plan.scratch = NULL;
+        plan.wants_files = false;
         return phase_survey_read(f, &plan, on_entry, on_end) && false;
     }
     if (now - f->rebase.rebased_ms < REBASE_LEAST_MS) {
@@ -254,8 +254,7 @@ begin_baseline(struct td_follower *f)
             return false;
         plan.listing = f->survey.listing;
     }
-    if (!f->how.as_of && !f->offered.resource_list &&
-        !(f->offered.resource_dump && plan.scratch))
+    if (!f->how.as_of && !f->offered.resource_list && !f->offered.resource_dump)
         return begin_without_list(f);
     return phase_survey_read(f, &plan, on_entry, on_end) && false;
 }

@@ -249,6 +249,7 @@ phase_survey_read(struct td_follower *f, struct baseline_plan *plan,
 {
     f->report = (struct list_report){.n = {0}};
     plan->offered = &f->offered;
+    plan->scratch = f->options.scratch;
     plan->report = &f->report;
     plan->on_wait = on_wait;
     plan->on_doubt = on_doubt;

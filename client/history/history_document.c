@@ -12,7 +12,6 @@
 #include "client/dumps/zip_reader.h"
 #include "client/history/history_state.h"
 #include "client/lib/pause.h"
-#include "client/lib/temporary_file.h"
 #include "proto/http/link_header.h"
 
 /* Entries and links */
@@ -207,7 +206,7 @@ on_downloaded(const struct problem *because,
         problem_clear(&why);
     manifest.head = document ? document_head(document) : NULL;
     /* the members are the bytes of the entries. */
-    if (why.rc || h->temporary[0])
+    if (why.rc || !h->plan.scratch)
         history_close_package(h);
     if (!h->package)
         download_forget(h->scratch.fd, HISTORY_PACKAGE);
@@ -225,21 +224,10 @@ load_package(struct history *h, const char *url)
         .max_bytes = h->client->room.limits.max_total_bytes,
         .is_package = true,
     };
-    const char *path = h->plan.scratch ? h->plan.scratch : h->temporary;
     struct problem why = {.text = ""};
 
-    if (!path[0]) {
-        snprintf(h->temporary, sizeof(h->temporary), "%s/tidings-XXXXXX",
-                 temporary_directory());
-        if (!mkdtemp(h->temporary)) {
-            problem_errno(&why, "cannot make a directory", h->temporary);
-            h->temporary[0] = '\0';
-        }
-    }
-    if (!why.rc && h->scratch.fd < 0)
-        (void)!scratch_open(&h->scratch, path, &why);
-    if (why.rc)
-        return history_fail(h, STATUS_IO, "%s", why.text);
+    if (h->scratch.fd < 0 && scratch_open(&h->scratch, h->plan.scratch, &why))
+        return history_end(h, &why);
     request.dir_fd = h->scratch.fd;
     h->download = download_start(h->client, &request, on_downloaded, h);
     return h->download || history_overflows(h, STATUS_MEMORY);

@@ -49,9 +49,7 @@ history_free(struct history *h)
     document_fetch_free(h->page);
     download_free(h->download);
     history_close_package(h);
-    scratch_close(&h->scratch, h->temporary[0]);
-    if (h->temporary[0])
-        rmdir(h->temporary);
+    scratch_close(&h->scratch, false);
     timer_stop(&h->timer);
     history_clear_root(h);
     list_entries_fini(&h->list.kept);

@@ -140,7 +140,6 @@ struct history {
     struct document_fetch *page;
     struct download *download; /* of a package */
     struct scratch scratch;    /* from the first package on */
-    char temporary[64]; /* the directory that it is in; "": plan.scratch */
     struct zip_reader
         *package;      /* of the list read last, for its members; NULL */
     bool is_expecting; /* the members are expected */

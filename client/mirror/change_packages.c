@@ -114,7 +114,8 @@ change_packages_start(struct mirror *m, int64_t set, const char *dump,
                       void *user)
 {
     struct change_packages *p = calloc(1, sizeof(*p));
-    struct baseline_plan plan = {.takes = takes_part, .on_note = on_note};
+    struct baseline_plan plan = {
+        .takes = takes_part, .on_note = on_note, .wants_files = true};
     struct offered offered = {.resource_dump = (char *)dump};
     struct problem why;
 

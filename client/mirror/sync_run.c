@@ -149,7 +149,8 @@ static bool
 end_reading(struct set_sync *f, int64_t as_of_us, bool is_applied)
 {
     struct mirror_db_certainty *c = &f->certainty;
-    const char *by = f->follower->offered.resource_list;
+    const struct offered *o = &f->follower->offered;
+    const char *by = o->resource_list ? o->resource_list : o->resource_dump;
     char as_of[DATETIME_SIZE + 1] = "";
 
     if (!f->is_reported) {
@@ -730,6 +731,17 @@ settle_held(struct set_sync *f)
     return report_held(f, n > 0);
 }
 
+/* True if a baseline of a part, or of what a mirror has a part of, costs less
+ * without a dump, which has everything. */
+static bool
+has_cheaper(const struct set_sync *f)
+{
+    const struct offered *o = &f->run->tour.stops[f->number].offered;
+
+    return (f->m->filter.text_size || f->is_refiltered) &&
+           (o->resource_list || o->resource_list_archive || o->earliest);
+}
+
 /* Follows the set from its position in the database. */
 static bool
 on_open(size_t number, bool is_visit, struct problem *why, void *user)
@@ -763,8 +775,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
     f->begun_us = clock_now_us();
     f->is_refiltered = !strcmp(f->certainty.doubt, MIRROR_DB_REFILTERED);
     f->is_compared = m->options->as_of; /* with the list of that time */
-    if (m->dir && !m->options->has_no_dumps && !m->filter.text_size &&
-        !f->is_refiltered &&
+    if (m->dir && !m->options->has_no_dumps && !has_cheaper(f) &&
         !(scratch = mirror_dir_make_scratch(m->dir, f->set, why)))
         goto out;
     if (m->dir && !m->options->as_of &&

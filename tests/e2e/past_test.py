@@ -45,6 +45,7 @@ class Archives:
         self.n = 0
         self.has_hash = self.has_length = self.has_memento = True
         self.has_at = True  # in the archive
+        self.dumps = None  # Resource Dumps in place of its lists, of this kind
         self.offers = {}
 
     def state(self, time):
@@ -78,9 +79,19 @@ class Archives:
         md = f'{before}<rs:md capability="{capability}" {md}/>\n'
         self.site.put(path, urlset(entries, md), "application/xml")
 
+    @property
+    def capability(self):
+        return "resourcedump" if self.dumps else "resourcelist"
+
     def put_list(self, path, time):
+        at = f'at="{DAY}{time}:00Z"'
+        if self.dumps:
+            told = [(time, *item) for item in self.state(time).items()]
+            package = self.package(path[:-4], told, "resourcedump", self.dumps == "contents")
+            self.put(path, "resourcedump", [package], at)
+            return
         entries = [self.entry(*item, time) for item in self.state(time).items()]
-        self.put(path, "resourcelist", entries, f'at="{DAY}{time}:00Z"')
+        self.put(path, "resourcelist", entries, at)
 
     def put_changes(self, path, begin, end=None):
         entries = []
@@ -128,39 +139,38 @@ class Archives:
         self.put_changes("/changes.xml", "03:00")
         at = [{"at": f"0{n}:00"} if self.has_at else {} for n in (1, 3)]
         lists = [self.listed(f"/old/list-{n}.xml", **md) for n, md in zip((1, 3), at)]
-        self.put("/lists.xml", "resourcelist-archive", lists)
+        self.put("/lists.xml", f"{self.capability}-archive", lists)
         ends = {n: {"from": f"0{n}:00", "until": f"0{n + 1}:00"} for n in (1, 2)}
         old = [self.listed(f"/old/changes-{n}.xml", **ends[n]) for n in ends]
         self.put("/changelists.xml", "changelist-archive", old)
-        self.offer(
-            resourcelist="/list.xml",
-            changelist="/changes.xml",
-            resourcelist_archive="/lists.xml",
-            changelist_archive="/changelists.xml",
-        )
+        self.offer_lists(changelist="/changes.xml", changelist_archive="/changelists.xml")
+
+    def offer_lists(self, **more):
+        lists = {self.capability: "/list.xml", f"{self.capability}_archive": "/lists.xml"}
+        self.offer(**lists, **more)
 
     def pack(self, n, begin, end, has_contents, of="changedump"):
         """The package of the changes of that time, and its entry in a Change Dump; or
         that of a Resource Dump of the first of them."""
         told = [(when, *item) for when, c in self.story for item in c.items()]
         told = [change for change in told if begin < change[0] <= end]
+        entry = self.package(f"/package-{n}", told, of, has_contents)
+        return entry.replace("<rs:md", f'<rs:md from="{DAY}{begin}:00Z" until="{DAY}{end}:00Z"')
+
+    def package(self, path, told, of, has_contents):
         kind = "updated" if of == "changedump" else None
         entries = [
             self.entry(name, text, when, kind).replace("<rs:md ", f'<rs:md path="/{i}" ')
             for i, (when, name, text) in enumerate(told)
         ]
         manifest = urlset(entries, f'<rs:md capability="{of}-manifest"/>\n')
-        package = io.BytesIO()
-        with zipfile.ZipFile(package, "w") as file:
-            file.writestr("manifest.xml", manifest)
-            for i, (_, _, text) in enumerate(told):
-                file.writestr(str(i), text)
-        self.site.put(f"/package-{n}.zip", package.getvalue(), "application/zip")
-        self.site.put(f"/package-{n}.xml", manifest)
-        link = self.site.link(f"/package-{n}.xml")
+        members = {str(i): text for i, (_, _, text) in enumerate(told)}
+        members["manifest.xml"] = manifest
+        self.site.put(f"{path}.zip", zipped(members), "application/zip")
+        self.site.put(f"{path}-manifest.xml", manifest)
+        link = self.site.link(f"{path}-manifest.xml")
         contents = f'<rs:ln rel="contents" href="{link}"/>' if has_contents else ""
-        entry = self.listed(f"/package-{n}.zip", **{"from": begin, "until": end})
-        return entry.replace("</url>", f"{contents}</url>")
+        return self.listed(f"{path}.zip").replace("</url>", f"{contents}</url>")
 
     # The past
 
@@ -192,8 +202,14 @@ def archives(site, run, tmp_path):
 TIMES = ("01:00", "01:29", "01:30", "01:59", "02:00", "02:30", "03:00", "03:30", "05:00")
 
 
+# Where each Resource List is one, or a Resource Dump.
+each_kind = pytest.mark.parametrize("dumps", (None, "packages", "contents"))
+
+
 # The nearest list, then the changes; the bytes by digests and links `memento`.
-def test_makes_every_past_state(archives):
+@each_kind
+def test_makes_every_past_state(archives, dumps):
+    archives.dumps = dumps
     archives.publish()
     for time in TIMES:
         assert archives.sync(time).texts == archives.state(time), time
@@ -427,8 +443,11 @@ def test_takes_the_versions_that_a_set_keeps(broker, run, tmp_path):
             assert path.read_bytes() == f"{name}.txt".encode() + text
 
 
-# Two states of a source, of mirrors, of both.
-def test_compares_two_states(archives, run):
+# Two states of a source, of mirrors, of both. Packages are read for a manifest alone
+# that has no address.
+@each_kind
+def test_compares_two_states(archives, run, site, dumps):
+    archives.dumps = dumps
     archives.publish()
     url = archives.site.link("/source.xml")
 
@@ -453,9 +472,12 @@ def test_compares_two_states(archives, run):
         {"a.txt": changed, "d.txt": "changed hash length lastmod type"},
         counted.format(3, 0, 0, 2, "true"),
     )
+    paths = ("/old/list-1.zip", "/old/list-3.zip", "/list.zip")
+    assert any(len(site.asked(path)) for path in paths) == (dumps == "packages")
     one = run("tidings", "diff", url, f"{DAY}03:00:00Z", f"{DAY}03:30:00Z", status=1)
     assert one.errors().endswith("tidings: 1 difference")
     first = archives.sync("01:00").directory
+    run("tidings", "audit", first)
     last = archives.sync("02:59").directory
     assert diff(first, last) == expected
     assert diff(first, url, "02:59") == expected
@@ -468,7 +490,7 @@ def test_compares_two_states(archives, run):
     assert diff(part, url, status=0) == ({}, counted.format(1, 0, 0, 0, "true"))
 
     # A state that is not wholly known is told apart from one that is the same.
-    archives.offer(resourcelist="/list.xml", resourcelist_archive="/lists.xml")
+    archives.offer_lists()
     assert diff(url, "03:00", "03:01") == ({}, counted.format(3, 0, 0, 0, "false"))
     (first / archives.site.link("/b.txt")[7:]).unlink()
     assert diff(first, last)[1] == expected[1]  # it reads no files

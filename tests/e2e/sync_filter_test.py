@@ -1,7 +1,9 @@
 """`tidings sync --filter`: a mirror of a part of its source, which is wider or narrower
 after the next sync, and says what it is complete for."""
 
+import io
 import json
+import zipfile
 
 import pytest
 
@@ -201,9 +203,12 @@ def test_a_change_of_the_filter_survives_a_kill(either):
     mirrored.audit()
 
 
-# A site without Tidings: types and prefixes select, and times say what is new.
+# A site without Tidings: types and prefixes select, and times say what is new. Of one
+# that has a Resource Dump alone, the files come out of its package.
+@pytest.mark.parametrize("has_contents", [True, False])
 @pytest.mark.parametrize("has_changes", [True, False])
-def test_a_part_of_a_site(mirrored, site, has_changes):
+@pytest.mark.parametrize("by", ["resourcelist", "resourcedump"])
+def test_a_part_of_a_site(mirrored, site, by, has_changes, has_contents):
     types = {"/a/1.png": "image/png", "/a/2.txt": "text/plain", "/b/3.png": "image/png"}
 
     def document(path, capability, paths, md=""):
@@ -215,19 +220,37 @@ def test_a_part_of_a_site(mirrored, site, has_changes):
         )
         head = f'<rs:md capability="{capability}" {md}/>\n'
         site.put(path, urlset(entries, head), "application/xml")
+        return urlset(entries, head)
+
+    def dump(path, md):
+        listed = [(p, f'path="{p}"') for p in types]
+        manifest = document("/m.xml", "resourcedump-manifest", listed, md)
+        package = io.BytesIO()
+        with zipfile.ZipFile(package, "w") as file:
+            file.writestr("manifest.xml", manifest)
+            for p in types:
+                file.writestr(p[1:], mirrored.files[p])
+        site.put("/p.zip", package.getvalue(), "application/zip")
+        link = f'<rs:ln rel="contents" href="{site.link("/m.xml")}"/>' * has_contents
+        entry = f"<url><loc>{site.link('/p.zip')}</loc>{link}</url>"
+        head = f'<rs:md capability="resourcedump" {md}/>\n'
+        site.put(path, urlset([entry], head), "application/xml")
 
     for path in types:
         mirrored.change(path, f"text of {path}")
     mirrored.forget_changes()
     offers = [
         f'<url><loc>{site.link(p)}</loc><rs:md capability="{c}"/></url>'
-        for c, p in (("resourcelist", "/list.xml"), ("changelist", "/changes.xml"))
+        for c, p in ((by, "/list.xml"), ("changelist", "/changes.xml"))
     ]
     up = f'<rs:ln rel="up" href="{site.link("/cap.xml")}"/>'
     head = f'{up}<rs:md capability="capabilitylist"/>'
     offers = offers[: 1 + has_changes]
     site.put("/cap.xml", urlset(offers, head), "application/xml")
-    document("/list.xml", "resourcelist", [(p, "") for p in types], f'at="{AT}"')
+    if by == "resourcedump":
+        dump("/list.xml", f'at="{AT}"')
+    else:
+        document("/list.xml", by, [(p, "") for p in types], f'at="{AT}"')
     changed = [("/b/3.png", 'change="updated" datetime="2026-01-02T00:00:00Z"')]
     document("/changes.xml", "changelist", changed, f'from="{AT}"')
     mirrored.url = site.link("/cap.xml")
@@ -241,4 +264,5 @@ def test_a_part_of_a_site(mirrored, site, has_changes):
     sync(["/a/1.png", "/b/3.png"], "--filter", "type=image/*")
     sync(["/a/1.png", "/a/2.txt"], "--filter", f"prefix={site.url}/a/")
     sync([*types], "--filter", "all")
-    assert [len(site.asked(path)) for path in ("/a/1.png", "/a/2.txt")] == [1, 1]
+    n = 1 if by == "resourcelist" else 0
+    assert [len(site.asked(path)) for path in ("/a/1.png", "/a/2.txt")] == [n, n]

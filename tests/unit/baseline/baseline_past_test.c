@@ -85,6 +85,14 @@ TEST(begins_with_the_newest_list_that_was_complete)
     run(f, "/now", NULL);
     assert_baseline(f, "http://e.org/second;",
                     "@2026-01-03T00:00:00.000000Z+0");
+    /* Where no file is wanted, a list is better than a dump of its time. */
+    f->is_listed = true;
+    run(f, "/now", "/dump");
+    assert_baseline(f, "http://e.org/second;",
+                    "@2026-01-03T00:00:00.000000Z+0");
+    f->offered.resource_list_archive = NULL;
+    run(f, "/now", "/dump");
+    assert_baseline(f, "http://e.org/one;", "@2026-01-03T00:00:00.000000Z+0");
     assert_scratch_empty(f);
 }
 

@@ -55,6 +55,7 @@ struct fixture {
     bool pauses;                       /* after each entry */
     void (*on_nth)(struct fixture *f); /* at each entry; or NULL */
     unsigned window;                   /* of put_pages */
+    bool is_listed;                    /* resources come without files */
     const char *as_of;                 /* a past time; NULL: none */
     int64_t as_of_us;
     bool is_paused;
@@ -188,6 +189,7 @@ start(struct fixture *f, const char *list, const char *dump)
     struct baseline_plan plan = {
         .offered = &f->offered,
         .scratch = dump ? f->scratch.path : NULL,
+        .wants_files = dump && !f->is_listed,
         .on_note = on_note,
         .on_anew = on_anew,
         .on_doubt = on_note,

@@ -64,6 +64,55 @@ TEST(a_dump_index_is_read_package_by_package)
                     "@2025-01-01T00:00:00.000000Z+0");
 }
 
+/* A list of all resources without their files: the manifest, by its address or
+ * out of the package. */
+TEST(a_dump_is_read_as_a_list)
+{
+    struct fixture *f = *state;
+
+    static const struct {
+        const char *contents, *manifest;
+        unsigned n_packages;
+    } rows[] = {
+        {"", NULL, 1},
+        {"<rs:ln rel=\"contents\" href=\"/m\"/>", MANIFEST, 0},
+        {"<rs:ln rel=\"contents\" href=\"/dead\"/>", MANIFEST, 1},
+        {"<rs:ln rel=\"contents\" href=\"/m\"/>", "<html>no</html>", 1},
+        {"<rs:ln rel=\"contents\" href=\"/m\"/>",
+         OPEN "<rs:md capability=\"changedump-manifest\"/>", 0},
+    };
+
+    const char *entries = "<url><loc>http://e.org/two</loc>"
+                          "<rs:md path=\"/2\"/></url>"
+                          "<url><loc>http://e.org/one</loc>"
+                          "<rs:md path=\"/1\" length=\"9\"/></url></urlset>";
+    struct buf manifest;
+
+    buf_init(&manifest, 10000);
+    buf_add_format(&manifest, MANIFEST "%s", entries);
+    f->is_listed = true;
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        unsigned n = site_count(f->site, "/files/p.zip");
+
+        put_dump(f, text_of(&manifest));
+        site_putf(f->site, "/dump", NULL,
+                  OPEN DUMP "<url><loc>%s/files/p.zip</loc>%s</url></urlset>",
+                  site_url(f->site), rows[i].contents);
+        site_putf(f->site, "/m", NULL, "%s%s",
+                  rows[i].manifest ? rows[i].manifest : "", entries);
+        run(f, NULL, "/dump");
+        if (i + 1 == N_ELEMENTS(rows))
+            assert_fails(f, STATUS_MALFORMED, "/m: it is neither a Resource");
+        else
+            assert_baseline(f, "http://e.org/two;http://e.org/one;",
+                            "@2026-01-01T00:00:00.000000Z+0");
+        assert_int_equal(site_count(f->site, "/files/p.zip") - n,
+                         rows[i].n_packages);
+    }
+    buf_fini(&manifest);
+    assert_scratch_empty(f);
+}
+
 /* R-106: a file that is no ZIP, or is not available, is replaced by the
  * list. */
 TEST(a_dump_that_cannot_be_used_is_left_for_the_list)
