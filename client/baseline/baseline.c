@@ -284,7 +284,8 @@ what_of(const struct baseline *b, const struct document_head *head)
         return b->plan.takes || head->capability != CAP_CHANGEDUMP_MANIFEST
                    ? RESOURCES
                    : NOTHING;
-    if (b->plan.takes && head->capability == CAP_CHANGEDUMP_ARCHIVE)
+    if (b->plan.takes && (head->capability == CAP_CHANGEDUMP_ARCHIVE ||
+                          head->capability == CAP_RESOURCEDUMP_ARCHIVE))
         return INDEX;
     if (b->plan.takes)
         return head->is_index ? INDEX : PACKAGES;
@@ -327,6 +328,8 @@ add_child(struct baseline *b, const struct document_entry *entry,
     like.length = entry->change.length;
     like.from_us = entry->from_us;
     like.until_us = entry->until_us;
+    if (b->plan.takes && entry->at_us != DATETIME_NONE)
+        like.distance_us = llabs(entry->at_us - b->plan.near_us);
     if (is_package && (b->plan.takes || !b->plan.wants_files))
         add_manifest(b, &entry->change, &like);
     like.has_time |=
@@ -987,9 +990,13 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
         begin_search(b);
     else
         begin_reading(b, first, true);
-    if (plan->takes && b->parts.n && plan->offered->resource_dump_archive)
-        add_part(b, b->parts.all,
-                 slice_of(plan->offered->resource_dump_archive), SLICE(""));
+    if (plan->takes && b->parts.n && plan->offered->resource_dump_archive) {
+        struct part last = *b->parts.all;
+
+        last.distance_us = INT64_MAX;
+        add_part(b, &last, slice_of(plan->offered->resource_dump_archive),
+                 SLICE(""));
+    }
     timer_start(&b->turn, 0);
     return b;
 }

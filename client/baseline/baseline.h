@@ -73,14 +73,17 @@ struct baseline_plan {
     unsigned patience_s;           /* a server that asks for a longer pause is
                                       STATUS_UNREACHABLE at once; 0: the baseline
                                       waits, for an hour at most */
-    /* If set, the Resource Dump that is offered is a Change Dump, its index or
-     * archive, and is read for its bytes: entries that this returns true for,
-     * packages among them. A manifest with an address (`contents`) comes before
-     * its package, and hands its entries over without files. Called again
-     * before a further attempt. A part that cannot be had is reported
-     * (on_note), and the others are read; there is no place. `offered` need
-     * not stay. */
+    /* If set, the Resource Dump that is offered may be a Change Dump, and an
+     * index or archive of either. The baseline reads it for its bytes: entries
+     * that this returns true for, packages among them. A manifest with an
+     * address
+     * (`contents`) comes before its package, and hands its entries over without
+     * files. Called again before a further attempt. A part that cannot be had
+     * is reported (on_note), and the others are read; there is no place.
+     * `offered` need not stay. */
     bool (*takes)(const struct part *part, void *user);
+    int64_t near_us; /* of Resource Dumps, the nearest to this time come first;
+                        the archive that is offered, last */
     /* Receives the resources as a new reading, which the owner of the listing
      * completes at the end (survey_take, survey_compare). NULL: none. Must
      * stay until the end. */

@@ -29,6 +29,7 @@ baseline_parts_add(struct parts *parts, const struct part *like,
                    struct slice url, struct slice hash, bool *is_new)
 {
     struct part part = *like;
+    size_t at = parts->n;
 
     if (!ONE_MORE(parts->all, &parts->capacity, parts->n))
         return STATUS_MEMORY;
@@ -46,7 +47,13 @@ baseline_parts_add(struct parts *parts, const struct part *like,
         free_part(&part);
         return STATUS_MEMORY;
     }
-    parts->all[parts->n++] = part;
+    for (; at > parts->next + 1; at--) {
+        if (parts->all[at - 1].distance_us <= part.distance_us)
+            break;
+        parts->all[at] = parts->all[at - 1];
+    }
+    parts->all[at] = part;
+    parts->n++;
     return STATUS_OK;
 }
 

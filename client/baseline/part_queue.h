@@ -27,6 +27,7 @@ struct part {
     bool has_manifest; /* ... which says so */
     bool is_same;      /* a package that the last reading has, unchanged */
     int64_t from_us, until_us; /* of a Change Dump's; or DATETIME_NONE */
+    int64_t distance_us; /* those of less come first; 0: as they were added */
 
     /* Of a document that was read, to see whether it is still the same. */
     char *etag; /* NULL: none */
@@ -45,8 +46,9 @@ struct parts {
 
 void baseline_parts_fini(struct parts *parts);
 
-/* Adds a copy of `like` with that URL and digest at the end, unless the URL is
- * known (!*is_new). STATUS_TOO_LARGE, STATUS_MEMORY */
+/* Adds a copy of `like` with that URL and digest behind all that are not
+ * farther away, unless the URL is known (!*is_new). STATUS_TOO_LARGE,
+ * STATUS_MEMORY */
 MUST_CHECK enum status baseline_parts_add(struct parts *parts,
                                           const struct part *like,
                                           struct slice url, struct slice hash,

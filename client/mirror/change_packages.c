@@ -22,6 +22,7 @@ struct change_packages {
     uint64_t n, bytes;      /* what a part has of what is wanted */
     uint64_t members_bytes; /* of all members, as the manifest says */
     bool is_manifest;       /* that is read */
+    int64_t as_of_us;       /* 0: of the present */
 };
 
 /* Reports why files are fetched one by one. */
@@ -32,7 +33,7 @@ on_note(const char *why, void *user)
     char text[1200];
 
     snprintf(text, sizeof(text),
-             "Change Dump: %.1000s; its files are fetched one by one", why);
+             "a dump: %.1000s; its files are fetched one by one", why);
     MIRROR_REPORT(p->m, TD_SYNC_TROUBLE, .why = text);
 }
 
@@ -41,10 +42,11 @@ static bool
 on_entry(const struct document_entry *e, const char *file, void *user)
 {
     struct change_packages *p = user;
-    const struct mirror_db_description t = {.loc = e->change.loc,
-                                            .hash = e->change.hash,
-                                            .length = e->change.length,
-                                            .when_us = e->when_us};
+    const struct mirror_db_description t = {
+        .loc = e->change.loc,
+        .hash = e->change.hash,
+        .length = e->change.length,
+        .when_us = e->has_kind || !p->as_of_us ? e->when_us : INT64_MAX};
     struct mirror_db_resource r;
     char path[PATH_MAX];
 
@@ -86,7 +88,7 @@ takes_part(const struct part *part, void *user)
         length = p->members_bytes;
     if (part->is_manifest) /* its entries say more than its times */
         p->n = p->bytes = p->members_bytes = 0;
-    if (p->m->options->as_of) /* there may be no other way */
+    if (p->as_of_us) /* there may be no other way */
         return single > 0;
     if (part->is_package)
         return length != LENGTH_NONE && length + request < single;
@@ -125,8 +127,10 @@ change_packages_start(struct mirror *m, int64_t set, const char *dump,
     p->set = set;
     p->on_end = on_end_of_all;
     p->user = user;
-    if (m->options->as_of) /* what was so long ago may be there alone */
+    if (m->options->as_of &&
+        !datetime_read_any(slice_of(m->options->as_of), &p->as_of_us))
         offered.resource_dump_archive = (char *)archive;
+    plan.near_us = p->as_of_us;
     plan.offered = &offered;
     plan.scratch = p->path = mirror_dir_make_scratch(m->dir, set, &why);
     if (p->path)

@@ -1,6 +1,7 @@
 /*
  * change_packages.h - files from the packages of a source's Change Dumps, in
- * place of single downloads, where that costs less (R-422).
+ * place of single downloads, where that costs less (R-422); of a past time,
+ * then from those of its Resource Dumps.
  *
  *     dump, index, archive --> packages
  *                                 |
@@ -19,7 +20,8 @@
  * single download the resource's length; each request costs as much as
  * CHANGE_PACKAGES_REQUEST bytes. A package that nothing says the size of is not
  * fetched. Of a past time, packages may have the only copies: each that has
- * something is fetched.
+ * something is fetched; Resource Dumps after the single downloads, the nearest
+ * to that time first, and only what a digest proves counts.
  *
  * A document or package that cannot be had, or lies, is reported
  * (TD_SYNC_TROUBLE). What it should have had stays wanted: the single
@@ -37,8 +39,8 @@
 
 struct change_packages;
 
-/* For the set number `set`; `dump`: its Change Dump, index or archive;
- * `archive`, or NULL: for a past time looked at, too; copied.
+/* For the set number `set`; `dump`: its Change Dump or Resource Dump, index or
+ * archive; `archive`, or NULL: for a past time looked at, too; copied.
  * The packages free themselves after on_end. NULL: no memory. Calls nothing
  * before it returns. */
 struct change_packages *change_packages_start(struct mirror *m, int64_t set,

@@ -61,6 +61,9 @@ duplicate_links_next(struct slice *rest, struct downloads_link *link)
 
 #define SECOND_US INT64_C(1000000)
 
+/* Bytes of the reasons why some millions of resources are given up. */
+#define LEFT_MAX (1024u * 1024 * 1024)
+
 /* Most resources that a turn looks at: the rest waits for the next. */
 #define LOOKS 2048
 
@@ -101,6 +104,7 @@ struct file_sync {
     struct flight flights[FLIGHTS];
     size_t n_flights;
     uint64_t bytes_come; /* of flights, as above */
+    struct buf left; /* for file_sync_report_left: ids, each with its reason */
 };
 
 /* Counts the bytes of the mirror, for the limit of the downloads. */
@@ -253,18 +257,47 @@ note_second(struct mirror_db_resource *r, int64_t date_s)
             stated_us + SECOND_US + (is_one_clock ? 0 : now_us - date_us);
 }
 
-static bool
-give_up(struct file_sync *w, const struct mirror_db_resource *r,
-        const char *why)
+static void
+report_left(struct file_sync *w, const struct mirror_db_resource *r,
+            const char *why)
 {
     char loc[4 * 2048 + 1];
 
-    /* The next call of the database takes back what it lent. */
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
-    if (!mirror_db_give_up(&w->m->db, r->id))
-        return false;
     MIRROR_REPORT(w->m, TD_SYNC_LEFT, .loc = loc, .path = r->path, .why = why);
-    return true;
+}
+
+static bool
+give_up(struct file_sync *w, int64_t id, const char *why)
+{
+    struct mirror_db_resource r;
+
+    if (!mirror_db_give_up(&w->m->db, id) || !mirror_db_get(&w->m->db, id, &r))
+        return false;
+    if (!w->m->options->as_of) {
+        report_left(w, &r, why);
+        return true;
+    }
+    buf_add(&w->left, &id, sizeof(id));
+    buf_add(&w->left, why, strlen(why) + 1);
+    return !w->left.failed || mirror_fail_memory(w->m);
+}
+
+void
+file_sync_report_left(struct file_sync *w)
+{
+    struct mirror_db_resource r;
+    int64_t id;
+
+    for (size_t i = 0; i < w->left.size;
+         i += sizeof(id) + strlen(w->left.data + i + sizeof(id)) + 1) {
+        memcpy(&id, w->left.data + i, sizeof(id));
+        if (!mirror_db_get(&w->m->db, id, &r))
+            return;
+        if (r.todo == MIRROR_DB_FETCH && r.is_left)
+            report_left(w, &r, w->left.data + i + sizeof(id));
+    }
+    buf_clear(&w->left);
 }
 
 static void
@@ -300,7 +333,7 @@ on_done(const struct downloads_result *result, void *user)
         return;
     }
     w->has_strays = true; /* its partial file, for the next run */
-    give_up(w, &r, result->why.text);
+    give_up(w, r.id, result->why.text);
 }
 
 static void
@@ -458,7 +491,8 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
     if (w->m->options->as_of && !want.hash.size) {
         if (!want.n_duplicates)
             return mirror_write(w->m) &&
-                   give_up(w, r, "no digest proves that its bytes are of then");
+                   give_up(w, r->id,
+                           "no digest proves that its bytes are of then");
         /* The first memento stands for the resource. */
         want.loc = links[0].href;
         want.hash = links[0].hash;
@@ -679,6 +713,7 @@ file_sync_new(struct mirror *m, void (*on_idle)(void *user), void *user)
     w->on_idle = on_idle;
     w->user = user;
     w->enough = DOWNLOADS_ROOM;
+    buf_init(&w->left, LEFT_MAX);
     timer_init(&w->turn, m->client->loop, on_turn, w);
     w->group = file_commit_new(m, on_out, w);
     w->m->downloads = downloads_new(m->client, &limits, m->dir->incoming_fd,
@@ -701,6 +736,7 @@ file_sync_free(struct file_sync *w)
     downloads_free(w->m->downloads);
     w->m->downloads = NULL;
     file_commit_free(w->group);
+    buf_fini(&w->left);
     timer_stop(&w->turn);
     free(w);
 }

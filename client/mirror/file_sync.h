@@ -45,6 +45,10 @@ bool file_sync_adopt(struct file_sync *work,
  * mirror_fail was called. */
 bool file_sync_finish(struct file_sync *work);
 
+/* Of a past time, reports the resources that are given up: not before all ways
+ * are tried. */
+void file_sync_report_left(struct file_sync *work);
+
 bool file_sync_is_idle(const struct file_sync *work);
 
 /*

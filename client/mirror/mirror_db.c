@@ -463,9 +463,9 @@ mirror_db_wanted(struct mirror_db *db, int64_t set, int64_t from_us,
     return find_row(db, NULL,
                     "SELECT count(*), total(bytes) FROM resources"
                     " JOIN members ON resource = id AND set_id = ?"
-                    " WHERE todo = ? AND todo <> 0 AND left_run <> ?"
+                    " WHERE todo = ? AND todo <> 0"
                     " AND (when_us BETWEEN ? AND ? OR when_us = ?)",
-                    DB_VALUES(set, MIRROR_DB_FETCH, db->run, from_us,
+                    DB_VALUES(set, MIRROR_DB_FETCH, from_us,
                               until_us == DATETIME_NONE ? INT64_MAX : until_us,
                               DATETIME_NONE),
                     DB_INTO(n, bytes));

@@ -298,9 +298,9 @@ bool mirror_db_next(struct mirror_db *db, enum mirror_db_todo todo,
 bool mirror_db_walk(struct mirror_db *db, bool is_first,
                     struct mirror_db_resource *resource);
 
-/* Counts the resources of `set` that are to be fetched, without those given up,
- * that changed from `from_us` to `until_us` (or DATETIME_NONE), or whose time
- * is not known; and the bytes of those with a length. */
+/* Counts the resources of `set` that are to be fetched, and changed from
+ * `from_us` to `until_us` (or DATETIME_NONE), or whose time is not known; and
+ * the bytes of those with a length. */
 bool mirror_db_wanted(struct mirror_db *db, int64_t set, int64_t from_us,
                       int64_t until_us, uint64_t *n, uint64_t *bytes);
 

@@ -73,6 +73,7 @@ struct run {
     struct shared_stream shared;
     int64_t begun_ms;
     size_t n_packing;   /* sets with `packages`: no single downloads */
+    bool has_searched;  /* searches_dumps */
     struct problem why; /* of the tour */
 };
 
@@ -491,24 +492,46 @@ on_packages_end(void *user)
     source_sets_turn(&f->run->tour);
 }
 
+static void
+start_packages(struct set_sync *f, const char *dump, const char *archive)
+{
+    if (!f->m->work || !(dump || archive) || f->packages ||
+        f->m->options->has_no_dumps)
+        return;
+    f->packages =
+        change_packages_start(f->m, f->set, dump ? dump : archive,
+                              dump ? archive : NULL, on_packages_end, f);
+    f->run->n_packing++;
+    if (!f->packages)
+        mirror_fail_memory(f->m);
+}
+
 /* Looks at the Change Dump, once the set has read what it may have missed. */
 static void
 look_for_packages(struct set_sync *f)
 {
     const struct offered *o = &f->follower->offered;
-    const char *dump = o->change_dump ? o->change_dump : o->change_dump_archive;
     bool has_arrived = f->has_arrived && !f->m->options->as_of;
 
     if (!f->is_away || !(has_arrived || f->is_current))
         return;
     f->is_away = false;
-    if (!f->m->work || !dump || f->packages || f->m->options->has_no_dumps)
-        return;
-    f->packages = change_packages_start(
-        f->m, f->set, dump, o->change_dump_archive, on_packages_end, f);
-    f->run->n_packing++;
-    if (!f->packages)
-        mirror_fail_memory(f->m);
+    start_packages(f, o->change_dump, o->change_dump_archive);
+}
+
+/* Looks for what cannot be had of a past time in the Resource Dumps, once.
+ * False: there is nothing more to do. */
+static bool
+searches_dumps(struct run *run)
+{
+    if (!run->m->options->as_of || run->has_searched)
+        return run->n_packing > 0;
+    run->has_searched = true;
+    for (size_t i = 0; run->m->db.counts.n_left && i < run->tour.rounds.n; i++)
+        start_packages(run->tour.stops[i].own,
+                       run->tour.stops[i].offered.resource_dump_archive,
+                       run->tour.stops[i].offered.resource_dump);
+    return run->n_packing > 0;
 }
 
 static void
@@ -873,7 +896,7 @@ on_turn(void *user)
     if (is_idle && !is_behind && !m->db.counts.n_left)
         report_caught_up(run);
     /* All sets have ended, or failed. */
-    if (source_sets_is_over(&run->tour) && is_idle)
+    if (source_sets_is_over(&run->tour) && is_idle && !searches_dumps(run))
         m->is_over = true;
 }
 
@@ -965,6 +988,8 @@ turn_run(struct run *run, bool is_ready, struct problem *why)
     rc = handle_loop_until(m->client->loop, &m->is_over);
     if (!m->why.rc && (!m->work || file_sync_finish(m->work)))
         mirror_db_commit(&m->db);
+    if (!m->why.rc && m->work)
+        file_sync_report_left(m->work);
     mirror_report(m, TD_SYNC_PROGRESS, NULL);
     problem_clear(why);
     if (rc == STATUS_STOPPED)

@@ -321,6 +321,39 @@ def test_begins_with_a_dump(archives):
     assert archives.sync("01:00", "--no-dumps", status=1).texts == {}
 
 
+# What can be had in no other way is searched for in the Resource Dumps, the nearest
+# first; only a digest proves that bytes are of the time.
+@pytest.mark.parametrize("has_contents", (True, False))
+def test_searches_other_dumps(archives, site, has_contents):
+    archives.has_memento = False
+    archives.publish()
+
+    def put_dump(n, time, names="abcd"):
+        told = [(time, *item) for item in archives.state(time).items() if item[0] in names]
+        package = archives.package(f"/dump-{n}", told, "resourcedump", has_contents)
+        archives.put(f"/dump-{n}.xml", "resourcedump", [package], f'at="{DAY}{time}:00Z"')
+        return archives.listed(f"/dump-{n}.xml", at=time)
+
+    listed = [put_dump(1, "01:00"), put_dump(2, "02:00"), put_dump(3, "04:40")]
+    archives.put("/dumps.xml", "resourcedump-archive", listed)
+    archives.offer(**archives.offers, resourcedump_archive="/dumps.xml")
+    done = archives.sync("03:00")
+    assert done.texts == archives.state("03:00")
+    assert "given up" not in done.errors()
+    assert [len(site.asked(f"/dump-{n}.xml")) for n in (1, 2, 3)] == [0, 1, 0]
+
+    put_dump(2, "02:00", "abc")
+    done = archives.sync("03:00", status=1)
+    assert re.findall(r"/(\w)\.txt: given up: ", done.errors()) == ["d"]
+    assert "1 resources of that time cannot be had" in done.errors()
+    assert [len(site.asked(f"/dump-{n}.xml")) for n in (1, 2, 3)] == [1, 2, 1]
+    assert len(site.asked("/dump-1.zip")) == (0 if has_contents else 1)
+
+    archives.has_hash = False
+    archives.publish()
+    assert archives.sync("03:00", status=1).texts == {}
+
+
 # A time without a state: the message says which there are.
 @pytest.mark.parametrize(
     "time, status, text",
