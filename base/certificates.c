@@ -1,6 +1,7 @@
 #include "base/certificates.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -140,4 +141,34 @@ certificates_digest(const struct stack_st_X509 *all,
     is_good = is_good && EVP_DigestFinal_ex(ctx, to, &size) == 1;
     EVP_MD_CTX_free(ctx);
     return is_good || !all;
+}
+
+bool
+certificates_find_system(const char *root, char *to, size_t size)
+{
+    const char *const paths[] = {
+        X509_get_default_cert_file(),
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+        "/etc/ssl/ca-bundle.pem",
+        "/etc/ssl/cert.pem",
+    };
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        if (snprintf(to, size, "%s%s", root, paths[i]) < (int)size &&
+            !access(to, R_OK))
+            return true;
+    return false;
+}
+
+void
+certificates_use_system(void)
+{
+    char path[PATH_MAX];
+
+    if (!getenv("SSL_CERT_FILE") && !getenv("SSL_CERT_DIR") &&
+        access(X509_get_default_cert_file(), R_OK) &&
+        certificates_find_system("", path, sizeof(path)))
+        setenv("SSL_CERT_FILE", path, 0);
 }

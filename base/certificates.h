@@ -20,6 +20,17 @@ MUST_CHECK enum status certificates_read(struct stack_st_X509 **all,
                                          struct problem *why);
 void certificates_free(struct stack_st_X509 *all); /* NULL is allowed */
 
+/* Writes the path of the system's file of authorities, below `root` ("": this
+ * system): OpenSSL's own, else those of Debian, Alpine and Arch, of Fedora and
+ * RHEL, of openSUSE. False: none of them can be read. */
+bool certificates_find_system(const char *root, char *to, size_t size);
+
+/* Names that file in SSL_CERT_FILE, where OpenSSL and the callers of libcurl
+ * look, if OpenSSL's own is missing and the environment names none: a program
+ * may run on another system than the one that its OpenSSL was built for. Call
+ * it before there are threads. */
+void certificates_use_system(void);
+
 /* When it expires, in microseconds since 1970; and the first of them; 0: there
  * are none, or NULL. */
 int64_t certificate_end_us(const struct x509_st *one);

@@ -518,3 +518,18 @@ file_free_bytes(int fd)
         return 0;
     return (uint64_t)fs.f_bavail * fs.f_frsize;
 }
+
+bool
+file_of_bundle(char *to, size_t size, const char *name)
+{
+    char path[PATH_MAX + sizeof("/share/tidings/") + NAME_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+
+    for (int up = 0; up < 2 && n > 0; up++)
+        while (n > 0 && path[--n] != '/')
+            ;
+    if (n < 0 || strlen(name) > NAME_MAX)
+        return false;
+    sprintf(path + n, "/share/tidings/%s", name);
+    return !access(path, R_OK) && strlen(path) < size && strcpy(to, path);
+}

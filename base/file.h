@@ -123,3 +123,8 @@ MUST_CHECK enum status file_sync_path(const char *path, struct problem *why);
 
 /* Bytes that our user has free on the file system of `fd`; 0: unknown. */
 uint64_t file_free_bytes(int fd);
+
+/* Writes the path of share/tidings/NAME beside the folder of this program: what
+ * a bundle brings along that other systems lack (packaging/parts/bundle).
+ * False: there is none; `to` stays as it is. */
+bool file_of_bundle(char *to, size_t size, const char *name);

@@ -13,6 +13,7 @@
 
 #include <openssl/crypto.h>
 
+#include "base/certificates.h"
 #include "base/clock.h"
 #include "broker/base/client_limits.h"
 #include "broker/base/diag.h"
@@ -470,6 +471,7 @@ main(int argc, char **argv)
     memory_end_without_small(end_without_memory);
     CRYPTO_set_mem_functions(take_block, resize_block, free_block);
     command_table_begin();
+    certificates_use_system();
     hide_memory(true);
     if (argc > 1 && *argv[1] != '-')
         return command_table_run(argc, argv);

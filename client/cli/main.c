@@ -1,6 +1,7 @@
 /*
  * main.c - the program `tidings`: the table of its commands.
  */
+#include "base/certificates.h"
 #include "client/cli/cli.h"
 #include "client/cli/client_settings.h"
 
@@ -32,6 +33,7 @@ static const struct command *const commands[] = {
     &subscriptions_end_command,
     &bridges_command,
     &relays_command,
+    &doctor_command,
     &completion_command,
     &help_command,
     NULL,
@@ -80,5 +82,6 @@ int
 main(int argc, char **argv)
 {
     commands_begin();
+    certificates_use_system();
     return commands_run(&program, argc, argv);
 }

@@ -186,11 +186,15 @@ static bool
 read_table(struct mediatypes *types, const char *path)
 {
     FILE *f = fopen(path, "r");
+    char bundled[PATH_MAX];
     size_t room = 0;
     char *lines = NULL;
     bool is_good = true;
     ssize_t size;
 
+    if (!f &&
+        file_of_bundle(bundled, sizeof(bundled), MEDIATYPES_BUNDLED_TABLE))
+        f = fopen(bundled, "r");
     if (!f)
         return true;
     size = getdelim(&types->text, &room, '\0', f);
@@ -219,8 +223,14 @@ read_table(struct mediatypes *types, const char *path)
 bool
 mediatypes_open(struct mediatypes *types, const char *path)
 {
+    char bundled[PATH_MAX];
+    bool is_bundled =
+        !getenv("MAGIC") &&
+        file_of_bundle(bundled, sizeof(bundled), MEDIATYPES_DATABASE);
+
     *types = (struct mediatypes){.magic = magic_open(MAGIC_MIME_TYPE)};
-    return types->magic && !magic_load(types->magic, NULL) &&
+    return types->magic &&
+           !magic_load(types->magic, is_bundled ? bundled : NULL) &&
            read_table(types, path);
 }
 

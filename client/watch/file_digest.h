@@ -36,6 +36,12 @@
 
 #define MEDIATYPES_TABLE "/etc/mime.types"
 
+/* What a bundle has in their place, by file_of_bundle: libmagic's database,
+ * which comes before the system's unless MAGIC of the environment names one;
+ * the table, which comes behind it. */
+#define MEDIATYPES_DATABASE      "magic.mgc"
+#define MEDIATYPES_BUNDLED_TABLE "mime.types"
+
 /* For file_digest.c alone. */
 struct mediatypes {
     struct magic_set *magic;
