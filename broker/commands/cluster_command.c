@@ -27,6 +27,7 @@ struct values {
     char token_file[4096];
     char ca_file[4096];
     enum durable_by durable_by;
+    bool unless_begun;
 };
 
 #define ROW_OF struct values
@@ -173,10 +174,26 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
     return copy_move(copy, place, why);
 }
 
+/* Looks whether the database has a cluster, and names it. */
+static enum status
+name_cluster(const struct values *values, bool *is_begun, struct problem *why)
+{
+    const struct pg_options options = options_of(values);
+    struct pg_cluster cluster;
+    enum status rc = pg_cluster_look(&options, &cluster, NULL, NULL, why);
+
+    *is_begun = !rc;
+    if (*is_begun)
+        printf("the database has a cluster already; every broker has "
+               "--public-url %s\n",
+               cluster.public_url);
+    return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
+}
+
 static enum exit_code
 run_begin(const struct arguments *given)
 {
-    bool is_copy = given->command == &cluster_mend_command;
+    bool is_copy = given->command == &cluster_mend_command, is_begun = false;
     const struct values *values = given->values;
     struct journal_place place;
     struct problem why = {""};
@@ -185,6 +202,10 @@ run_begin(const struct arguments *given)
     enum status rc = pg_check_address(values->cluster, &why);
 
     umask(S_IRWXG | S_IRWXO);
+    if (!rc && values->unless_begun)
+        rc = name_cluster(values, &is_begun, &why);
+    if (is_begun)
+        return EXIT_GOOD;
     if (!rc && !is_copy)
         rc = file_make_dirs(values->data, &why);
     if (rc)
@@ -215,6 +236,8 @@ static const struct option init_rows[] = {
     {"public-url", "URL", URL(public_url, ROOM(public_url)), NULL,
      "what clients put before the paths, at every broker", .is_required = true},
     DURABLE_ROW,
+    {"unless-begun", NULL, FLAG(unless_begun), NULL,
+     "do nothing if the database has a cluster: for each start of a container"},
 };
 
 const struct command cluster_init_command = {
@@ -246,7 +269,9 @@ const struct command cluster_mend_command = {
     .examples = "tidingsd cluster mend --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings2 user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",
-    .options = OPTION_ROWS(init_rows),
+    /* All but --unless-begun. */
+    .options = &(const struct options){init_rows, N_ELEMENTS(init_rows) - 1,
+                                       sizeof(struct values)},
     .run = run_begin,
 };
 

@@ -382,6 +382,9 @@ def test_names_lead_to_each_other():
 
 PASSWORD = "of the Secret"
 
+# This server has no standbys.
+DISK_HERE = {"--cluster-durable-by=standbys": "=".join(DISK)}
+
 
 class Pod(Broker):
     """A broker with the arguments and the files of a pod, in a directory of its own."""
@@ -400,15 +403,11 @@ class Pod(Broker):
         self.home = directory / self.name
         self.home.mkdir()
         self.places = {"/var/lib/tidings": self.home, "/etc/tidings/config": directory}
-        for name in {"tidingsd.ini", "begin.sh"} & {*config}:
-            text = config[name]
-            if name == "begin.sh":  # this server has no standbys
-                text = text.replace('"$CLUSTER"', f'"$CLUSTER" {" ".join(DISK)}')
-            (self.home / name).write_text(self.placed(text))
+        (self.home / "tidingsd.ini").write_text(self.placed(config["tidingsd.ini"]))
         for container in pod(stateful).get("initContainers", ()):
-            command = [self.placed(word) for word in container["command"]]
-            command[-1] = self.home / "begin.sh"
-            run(*command, env=self.values)
+            words = [self.filled(word) for word in container["args"]]
+            words = [DISK_HERE.get(word, word) for word in words]
+            self.begun = run("tidingsd", *words, env=self.values).output()
         (container,) = pod(stateful)["containers"]
         given = [self.filled(word) for word in container["args"]]
         assert given[0] == f"--config={directory}/tidingsd.ini"
@@ -494,14 +493,17 @@ def test_the_pods_become_a_cluster(server, run, tmp_path):
                     lambda: all(pods[-1].get(path).status == 200 for path in pods[-1].probes),
                 )
         first, second, reader, _ = pods
+        assert "the journal begins behind record 0" in first.begun
+        assert "the database has a cluster already" in second.begun
         assert [path for one in (first, reader) for path in one.probes] == [
             *("/healthz", "/healthz", "/readyz"),
             *("/healthz", "/healthz", "/readyz?for=reads"),
         ]
         post = ("/sets/news/changes", [change("http://example.com/")])
         assert second.post(*post, "application/json").status == 401
-        token = (first.home / "root-token").read_text().split()[0]
-        bearer = {"authorization": f"Bearer {token}"}
+        made = run("tidingsd", "token", "add", "admin", "--admin", "--data", first.data)
+        bearer = {"authorization": f"Bearer {made.out[0]}"}
+        wait_for("the token", lambda: second.get("/sets", **bearer).status == 200)
         assert second.post(*post, "application/json", **bearer).status == 200
         where = ("/sets/news", None)
         wait_for(
@@ -513,7 +515,7 @@ def test_the_pods_become_a_cluster(server, run, tmp_path):
         first.stop()
         shutil.rmtree(first.home)
         pods[0] = again = Pod(BROKERS, 0, address, tmp_path, run)
-        assert not (again.home / "root-token").exists()
+        assert "the database has a cluster already" in again.begun
         wait_for(
             "the change at the new first broker",
             lambda: again.get(where[0], **bearer).status == 200,

@@ -1,4 +1,4 @@
-{{- /* The variables that the arguments and begin.sh name. */}}
+{{- /* The variables that the arguments name. */}}
 {{- define "tidings.env" -}}
 {{- $name := include "tidings.name" . -}}
 - name: PUBLIC_URL
@@ -55,7 +55,7 @@ spec:
   replicas: {{ .Values.cluster.readers }}
   {{- else if .Values.cluster.enabled }}
   replicas: {{ .Values.cluster.replicas }}
-  # The first broker brings its token into the cluster before the others listen.
+  # The first broker begins the cluster before the others start.
   podManagementPolicy: OrderedReady
   {{- else }}
   # A data directory has one broker. For more of them: cluster.enabled.
@@ -118,11 +118,19 @@ spec:
               app.kubernetes.io/component: {{ $component }}
       {{- end }}
       {{- if and .Values.cluster.enabled (not $isReader) }}
+      # The first broker begins the cluster, if the database has none.
       initContainers:
         - name: begin
           image: {{ include "tidings.image" . }}
           imagePullPolicy: {{ .Values.image.pullPolicy }}
-          command: [/bin/sh, /etc/tidings/config/begin.sh]
+          args:
+            - cluster
+            - init
+            - --unless-begun
+            - --data=/var/lib/tidings/data
+            - --cluster=$(CLUSTER)
+            - --cluster-durable-by={{ .Values.cluster.durableBy }}
+            - --public-url=$(PUBLIC_URL)
           env:
             {{- include "tidings.env" . | nindent 12 }}
           volumeMounts:
