@@ -213,6 +213,16 @@ def test_the_chart_has_no_faults(helm):
         assert "0 chart(s) failed" in helm(["lint", "--strict"], values).output()
 
 
+# The file of a release, of what is committed.
+def test_the_chart_becomes_a_file(run, tmp_path):
+    env = {**os.environ, "HELM": str(npm.helm())}
+    for verb in ("build", "check"):
+        run(ROOT / "packaging/parts/chart", verb, tmp_path, env=env)
+    (made,) = tmp_path.iterdir()
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
+    assert made.name == f"tidings-chart-{version}.tgz"
+
+
 # Each option of the chart reaches an object: with all of them, each default is replaced,
 # and the words of each value are in what comes out.
 def test_each_value_reaches_an_object(helm):
