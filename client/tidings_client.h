@@ -24,6 +24,15 @@ extern "C" {
 
 #define TD_API __attribute__((visibility("default")))
 
+/* The version of these headers. TD_VERSION is one number to compare: 10203 for
+ * 1.2.3. */
+#define TD_VERSION_MAJOR  1
+#define TD_VERSION_MINOR  0
+#define TD_VERSION_PATCH  0
+#define TD_VERSION_STRING "1.0.0"
+#define TD_VERSION \
+    (TD_VERSION_MAJOR * 10000 + TD_VERSION_MINOR * 100 + TD_VERSION_PATCH)
+
 /* Longest position, with its NUL. */
 #define TD_POSITION_SIZE 128
 
@@ -55,6 +64,14 @@ struct td_report {
                             none */
     const char *left_out;
 };
+
+/*
+ * Returns the version of the library that the program runs with, as TD_VERSION:
+ * the shared one may be newer than the headers.
+ *
+ * Thread   any. Since 1.0.
+ */
+TD_API unsigned td_version(void);
 
 /*
  * Makes a handle. Over https it trusts the system's certificates, and those in
@@ -246,9 +263,9 @@ TD_API unsigned td_answered(const struct td_client *client,
                             unsigned *retry_after_s);
 
 /*
- * Makes the running call that blocks return TD_STOPPED soon or, if none runs,
- * the next one at once, including td_service. Each stop ends one call and is
- * never lost.
+ * Makes the running call that blocks return TD_STOPPED soon; if none runs, the
+ * next one at once, including td_service. Each stop ends one call and is never
+ * lost.
  *
  * Memory   client must not be closed before it returns.
  * Thread   any; also from a signal handler (it only writes to a descriptor).
@@ -286,7 +303,9 @@ TD_API enum td_status td_service(struct td_client *client);
  *
  * Thread   blocks; callbacks run on the calling thread.
  * Errors   TD_STOPPED  by td_stop: operations are unchanged, call again to go
- * on. TD_INVALID  called from a callback of this handle. Since 1.0.
+ *                      on.
+ *          TD_INVALID  called from a callback of this handle.
+ * Since 1.0.
  */
 TD_API enum td_status td_run(struct td_client *client);
 

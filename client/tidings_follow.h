@@ -267,8 +267,8 @@ struct td_follow_options {
  * Thread   blocks; callbacks run on the calling thread.
  * Errors   TD_STOPPED  by td_stop or by on_message.
  *          TD_GONE     the position is of another epoch or no longer retained,
- *          TD_GONE     the position is of another epoch or no longer retained,
  *                      and a baseline is not wanted or not offered; or the set
+ *                      was removed.
  *          TD_REFUSED  400, 401, 403, 404 ...; td_problem says why. A set that
  *                      does not exist yet is refused with 404. Also a list that
  *                      lacks more than max_delete_percent, or has more

@@ -128,6 +128,7 @@ struct td_subscriber_counts {
     uint64_t unknown;   /* answered 404: no such request */
 };
 
+/* Sets `counts` to those of the subscriber since it was opened. */
 TD_API void td_subscriber_counts(const struct td_subscriber *subscriber,
                                  struct td_subscriber_counts *counts);
 

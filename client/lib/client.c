@@ -207,6 +207,12 @@ set_up_libraries(void)
     lws_set_log_level(0, NULL);
 }
 
+unsigned
+td_version(void)
+{
+    return TD_VERSION;
+}
+
 struct td_client *
 td_open(void)
 {

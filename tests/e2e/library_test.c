@@ -1,7 +1,7 @@
 /*
- * library_test.c - libtidings as its users get it: installed, found by
- * pkg-config and by CMake, linked shared and static, from C and from C++; it
- * exports nothing but what its headers declare.
+ * library_test.c - libtidings as its users get it: installed, with nothing of
+ * the checkout in reach, found by pkg-config and by CMake, linked shared and
+ * static, from C and from C++; it exports nothing but what its headers declare.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -33,6 +33,8 @@ set_up(void **state)
     tempdir_open(&s->dir);
     shell_do("cmake --install " BUILD " --prefix %s/prefix", s->dir.path);
     setenv("PREFIX", s->dir.path, 1);
+    shell_do("mkdir $PREFIX/examples && cp "
+             "$PREFIX/prefix/share/doc/tidings/examples/*.c $PREFIX/examples");
     lib = shell("cd $PREFIX/prefix && dirname $(find $PWD -name tidings.pc) | "
                 "xargs dirname | tr -d '\\n'");
     setenv("LIB", lib, 1);
@@ -87,10 +89,11 @@ TEST(a_program_is_built_by_pkg_config)
 {
     leave_sanitizers_out();
     shell_do("mkdir $PREFIX/shared && cd $PREFIX/shared && for e in publish "
-             "follow poll; do cc -std=c99 " STRICT
-             " $PREFIX/prefix/share/doc/tidings/examples/$e.c "
+             "follow poll; do cc -std=c99 " STRICT " $PREFIX/examples/$e.c "
              "-D_POSIX_C_SOURCE=200809L $(pkg-config --cflags --libs tidings) "
-             "-Wl,-rpath,$LIB -o $e || exit 1; done");
+             "-Wl,-rpath,$LIB -MD -o $e || exit 1; done && "
+             "grep -q include/tidings_client.h *.d && ! grep "
+             "\"$(realpath " SOURCE ")/\" *.d");
     shell_do("ldd $PREFIX/shared/publish | grep -q \"$LIB/libtidings.so.1\"");
     assert_publishes("shared", "shared");
 }
@@ -101,7 +104,7 @@ TEST(a_program_may_have_the_library_inside)
 
     leave_sanitizers_out();
     shell_do("mkdir $PREFIX/static && cd $PREFIX/static && cc -std=c99 " STRICT
-             " " SOURCE "/client/examples/publish.c $(pkg-config --cflags "
+             " $PREFIX/examples/publish.c $(pkg-config --cflags "
              "--libs tidings-static) -o publish");
     needed = shell("readelf -d $PREFIX/static/publish");
     assert_null(strstr(needed, "libtidings"));
@@ -119,8 +122,7 @@ TEST(cmake_finds_both_libraries)
         "project(mine C)\n"
         "find_package(tidings 1.0 REQUIRED)\n"
         "foreach(kind tidings static)\n"
-        "  add_executable(publish_${kind} " SOURCE
-        "/client/examples/publish.c)\n"
+        "  add_executable(publish_${kind} $ENV{PREFIX}/examples/publish.c)\n"
         "  target_link_libraries(publish_${kind} tidings::${kind})\n"
         "endforeach()\n"
         "END\n"

@@ -155,6 +155,18 @@ TEST(all_that_was_opened_goes_with_the_handle)
         fail_msg("%zu bytes are left of 16 handles", after - before);
 }
 
+/* The headers have it as text and as numbers, the build once. */
+TEST(the_version_of_the_headers_is_that_of_the_build)
+{
+    char text[20];
+
+    assert_string_equal(TD_VERSION_STRING, TIDINGS_VERSION);
+    snprintf(text, sizeof(text), "%u.%u.%u", td_version() / 10000,
+             td_version() / 100 % 100, td_version() % 100);
+    assert_string_equal(text, TIDINGS_VERSION);
+    assert_int_equal(td_version(), TD_VERSION);
+}
+
 /* td_run is over when no work is left, though the handle is open. */
 TEST(a_loop_does_not_run_for_what_has_ended)
 {
