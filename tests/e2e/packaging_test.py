@@ -17,6 +17,7 @@ import subprocess
 import pytest
 
 from tidings_test.broker import BIN, ROOT, is_sanitized
+from tidings_test.documentation import follow_links
 
 DEBIAN = ROOT / "debian"
 LIBRARY = BIN.parent / "lib/libtidings.so"
@@ -27,25 +28,47 @@ ALWAYS_THERE = {"gcc", "libc6-dev", "gzip", "curl", "media-types"}
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """What `cmake --install` installs for a package, as paths: "usr/bin/tidings"."""
+def root(tmp_path_factory):
+    """The folder into which `cmake --install` has installed everything for a package."""
     top = tmp_path_factory.mktemp("installed")
     command = ("cmake", "--install", str(BIN.parent), "--prefix", "/usr")
     done = os.spawnvpe(
         os.P_WAIT, "cmake", command, {**os.environ, "DESTDIR": str(top)}
     )
     assert done == 0
-    return [str(path.relative_to(top)) for path in top.rglob("*") if not path.is_dir()]
+    return top
+
+
+@pytest.fixture(scope="module")
+def installed(root):
+    """Its files, as paths: "usr/bin/tidings"."""
+    return [str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()]
+
+
+# The whole installation, and the package alone that has the pages.
+def test_every_link_of_the_installed_pages_leads_to_a_file(root, installed, tmp_path):
+    for path in installed:
+        for name, pattern, folder in rows():
+            if name == "tidingsd.install" and folder and matches(path, pattern):
+                depth = pattern.count("/")
+                target = tmp_path.joinpath(folder, *path.split("/")[depth:])
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes((root / path).read_bytes())
+    for top in (root / "usr/share/doc/tidings", tmp_path / "usr/share/doc/tidingsd"):
+        n_links, broken = follow_links(top.rglob("*.md"))
+        assert broken == []
+        assert n_links >= 100
 
 
 def rows():
-    """Each line of debian/*.install and not-installed: (file, pattern)."""
+    """Each line of debian/*.install and not-installed: (file, pattern, folder)."""
     for name in [*sorted(DEBIAN.glob("*.install")), DEBIAN / "not-installed"]:
         for line in name.read_text().splitlines():
             if line and not line.startswith("#"):
                 # This build has no folder of the architecture: it is not for /usr.
-                pattern = line.split()[0].replace("usr/lib/*/", "usr/lib/")
-                yield name.name, pattern
+                line = line.replace("usr/lib/*/", "usr/lib/")
+                pattern, _, folder = line.partition(" ")
+                yield name.name, pattern, folder
 
 
 def matches(path, pattern):
@@ -57,7 +80,7 @@ def matches(path, pattern):
 def test_each_installed_file_is_in_one_package(installed):
     assert "usr/bin/tidingsd" in installed
     owners = {
-        path: [name for name, pattern in rows() if matches(path, pattern)]
+        path: [name for name, pattern, _ in rows() if matches(path, pattern)]
         for path in installed
     }
     assert {path: names for path, names in owners.items() if len(names) != 1} == {}
@@ -66,7 +89,7 @@ def test_each_installed_file_is_in_one_package(installed):
 # A build with sanitizers makes neither manual pages nor the Python package.
 @pytest.mark.skipif(is_sanitized(), reason="not all is built")
 def test_each_line_of_the_packages_names_a_file(installed):
-    for name, pattern in rows():
+    for name, pattern, _ in rows():
         is_source = any(ROOT.glob(pattern))
         found = [path for path in installed if matches(path, pattern)]
         assert is_source or found, (name, pattern)
@@ -86,6 +109,24 @@ def test_the_symbols_are_those_of_the_library(run):
     }
 
 
+# groff says what is wrong with a page, and lexgrog reads NAME as mandb does, for `man -k`.
+def test_each_function_of_the_library_has_a_manual_page(root, run):
+    pages = root / "usr/share/man/man3"
+    symbols = (ROOT / "client/packaging/tidings.map").read_text()
+    names = {*re.findall(r"^    (td_\w+);", symbols, re.M), "libtidings"}
+    assert {path.stem for path in pages.glob("*.3")} == names
+    files = [f"man3/{name}.3" for name in sorted(names)]
+    checked = run("/usr/bin/groff", "-ww", "-z", "-man", "-Tutf8", *files, cwd=pages.parent)
+    assert (checked.output(), checked.errors()) == ("", "")
+    own = [name for name in files if ".so " not in (pages.parent / name).read_text()]
+    heads = run("/usr/bin/lexgrog", *own, cwd=pages.parent).output()
+    for name in names:
+        assert re.search(rf'"{name} - [a-zA-Z]', heads), name
+    page = (pages / "td_follow.3").read_text()
+    assert "enum td_status td_follow(struct td_client *client" in page
+    assert all(part in page for part in ("TD_GONE", "until_caught_up", "SEE ALSO"))
+
+
 NUMBER = r"([0-9]+\.[0-9]+\.[0-9]+)"
 MINOR = r"([0-9]+\.[0-9]+)"
 DATE = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -99,6 +140,7 @@ NAMED = [
     ("packaging/README.md", rf"`git tag -s v{NUMBER}`", 1),
     ("broker/http/asyncapi.json", rf'"title":"Tidings","version":"{NUMBER}"', 1),
     ("broker/http/openapi.json", rf'"title":"Tidings","version":"{NUMBER}"', 1),
+    ("client/tidings_client.h", rf'^#define TD_VERSION_STRING "{NUMBER}"', 1),
     ("debian/changelog", rf"\Atidings \({NUMBER}\) ", 1),
     ("doc/cluster_on_kubernetes.md", rf"`tidings:{NUMBER}`", 1),
     ("doc/cluster_on_kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
@@ -185,7 +227,7 @@ def test_the_configuration_of_the_package_is_good(run, tmp_path):
     default = (DEBIAN / "tidingsd.default").read_text()
     (line,) = re.findall(r'^TIDINGSD_OPTIONS="(.*)"$', default, re.M)
     options = shlex.split(line)
-    assert ("tidingsd.install", "broker/tidingsd.ini") in list(rows())
+    assert ("tidingsd.install", "broker/tidingsd.ini", "etc/tidings") in list(rows())
     assert options == ["--config", "/etc/tidings/tidingsd.ini"]
     ini = ("--config", ROOT / "broker/tidingsd.ini", "--data", tmp_path / "data")
     assert run("tidingsd", *ini, "--check").out[:] == ["tidingsd: settings are good"]

@@ -307,3 +307,26 @@ def is_shown(line, said):
     """True if the line of a page is in what was said; "..." is any text."""
     parts = [re.escape(part) for part in line.split("...")]
     return re.search(".*".join(parts), said) is not None
+
+
+def anchors(text):
+    """The addresses of the headings within a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)", text, re.M)
+    return {re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def follow_links(pages):
+    """The number of relative links of the pages; those that lead to no file, or to a
+    heading that its page lacks."""
+    n_links, broken = 0, []
+    for page in pages:
+        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            is_whole = target.exists() and (
+                not anchor or anchor in anchors(target.read_text())
+            )
+            n_links += 1
+            if not is_whole:
+                broken.append((str(page), link))
+    return n_links, broken
