@@ -77,8 +77,8 @@ OF_A_SET = (
     "/changes?since=2026-01-01T00:00:00Z",
 )
 
-# Pages for people, and addresses that have no document.
-LEFT_OUT = re.compile(r"/$|/hub$|/stream|/subscribe$")
+# Pages for people, addresses that have no document, and answers with a time in them.
+LEFT_OUT = re.compile(r"/$|/hub$|/oai$|/stream|/subscribe$")
 
 MEMORY = re.compile(r"/sets/[^/]+/changes(\?|$)")
 SUBSCRIPTIONS = re.compile(r"/subscriptions(\?|$)")

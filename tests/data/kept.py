@@ -24,8 +24,13 @@ NO_MQTT = "mqtt://127.0.0.1:1"
 
 
 def archives():
-    """The archives of all versions."""
-    return sorted(DATA.glob("*/*.tar.xz"))
+    """The archives of all versions: data directories."""
+    return sorted([*DATA.glob("*/killed.tar.xz"), *DATA.glob("*/stopped.tar.xz")])
+
+
+def backups():
+    """The archives of directories that have a backup beside them, of the same time."""
+    return [path.with_name("stopped.tar.xz") for path in sorted(DATA.glob("*/backup.tar.xz"))]
 
 
 def name(archive):
@@ -38,12 +43,20 @@ class Kept:
     (story.py); `answers`: the answers that a broker has to give."""
 
     def __init__(self, archive, directory):
+        self.archive = archive
         self.directory = pathlib.Path(directory)
         with tarfile.open(archive) as packed:
             packed.extractall(self.directory)
         self.facts = json.loads((self.directory / "facts.json").read_text())
         self.answers = answers.read(self.directory / "answers.jsonl")
         self.hub = f"{self.facts['public_url']}/hub"
+
+    def unpack_backup(self):
+        """The folder of the backup of that directory."""
+        backup = self.directory / "backup"
+        with tarfile.open(self.archive.with_name("backup.tar.xz")) as packed:
+            packed.extractall(backup)
+        return backup
 
     def set_clock(self, faults, later=1):
         """Set the clock to so many seconds after the end of the earlier broker. With

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import io
 import json
+import shutil
 import zipfile
 
 import pytest
@@ -101,6 +102,17 @@ def test_a_restored_backup_serves_the_same_bytes(old, around, reopen, run, tmp_p
     broker.restart()
     old.wait_settled(broker)
     check_answers(old, broker)
+
+
+# The same of a backup that the earlier version made.
+@pytest.mark.parametrize("old", kept.backups(), ids=kept.name, indirect=True)
+def test_a_backup_of_an_earlier_version_serves_the_same_bytes(old, around, reopen, run):
+    around.each["/cb/behind"].always(503)
+    around.each["/cb/pending"].hold()
+    backup = old.unpack_backup()
+    shutil.rmtree(old.directory / "data")
+    run("tidingsd", "restore", backup, "--data", old.directory / "data")
+    check_answers(old, reopen())
 
 
 # Entries, lists and epochs go on; the broker recognises repeated posts, unchanged

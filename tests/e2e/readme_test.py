@@ -10,10 +10,13 @@ import pytest
 
 from tidings_test import hub
 from tidings_test.broker import BIN, ROOT
-from tidings_test.documentation import Page
+from tidings_test.documentation import Page, follow_links
 from tidings_test.mqtt import wait_half
 
 PROGRAMS = "build/release/bin"
+
+# Pages with tables of promises, and the tests of each.
+PROMISES = ("compatibility.md", "guarantees.md", "security.md")
 
 
 def take_tour(broker, mosquitto, run, tmp_path, other=None, **env):
@@ -89,7 +92,7 @@ def test_the_description_of_the_house_names_only_files_that_there_are():
 # Folders of tests as the tables name them: `unit/PART/NAME`, `e2e/NAME`, `fuzz/NAME`.
 def test_the_tables_of_promises_name_only_tests_that_there_are():
     found = 0
-    for page in (ROOT / "doc/guarantees.md", ROOT / "doc/security.md"):
+    for page in [ROOT / "doc" / name for name in PROMISES]:
         rows = re.findall(r"^\| .* \|$", page.read_text(), re.M)
         for name in re.findall(r"`((?:unit|e2e|crash|fuzz)/[a-z0-9_/]+)`", "".join(rows)):
             test = ROOT / "tests" / name
@@ -99,23 +102,11 @@ def test_the_tables_of_promises_name_only_tests_that_there_are():
     assert found >= 80
 
 
-def anchors(text):
-    """The addresses of the headings within a page, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)", text, re.M)
-    return {re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-") for h in headings}
-
-
 def test_every_link_of_the_documentation_leads_to_a_page_and_its_heading():
     folders = [ROOT, ROOT / "doc", ROOT / "docker"]
     pages = [page for folder in folders for page in folder.glob("*.md")]
-    n_links = 0
-    for page in pages:
-        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
-            path, _, anchor = link.partition("#")
-            target = page.parent / path if path else page
-            assert target.exists(), (page, link)
-            assert not anchor or anchor in anchors(target.read_text()), (page, link)
-            n_links += 1
+    n_links, broken = follow_links(pages)
+    assert broken == []
     assert n_links >= 100
 
 
