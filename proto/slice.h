@@ -146,6 +146,18 @@ slice_copy(char *to, size_t room, struct slice s)
     return true;
 }
 
+/* At most the first `max` bytes of a text in UTF-8: cuts no character in
+ * two. */
+static inline struct slice
+slice_cut(struct slice text, size_t max)
+{
+    if (text.size <= max)
+        return text;
+    while (max > 0 && ((unsigned char)text.data[max] & 0xc0) == 0x80)
+        max--;
+    return (struct slice){text.data, max};
+}
+
 /* Is it `word`, in whatever case? */
 static inline bool
 slice_is_word(struct slice a, const char *word)

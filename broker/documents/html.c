@@ -108,15 +108,13 @@ html_end(struct buf *to, const struct html_head *head)
 void
 html_text(struct buf *to, struct slice text)
 {
-    size_t size = HTML_TEXT_MAX;
+    size_t size = slice_cut(text, HTML_TEXT_MAX).size;
 
-    if (text.size <= size) {
+    if (size == text.size) {
         buf_add_slice(to, text);
         return;
     }
-    /* Cuts no character and no reference in two. */
-    while (size > 0 && ((unsigned char)text.data[size] & 0xc0) == 0x80)
-        size--;
+    /* Cuts no reference in two. */
     for (size_t i = 1; i < 6 && i <= size && text.data[size - i] != ';'; i++)
         if (text.data[size - i] == '&') {
             size -= i;

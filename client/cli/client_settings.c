@@ -86,6 +86,20 @@ complete_path(char *path, size_t room, const char *file, struct problem *why)
     return STATUS_OK;
 }
 
+bool
+settings_usual_path(char *to, size_t size, const char *name,
+                    const char *below_home, const char *file)
+{
+    const char *base = variable(name), *home = variable("HOME");
+
+    to[0] = '\0';
+    if (base && base[0] == '/')
+        return snprintf(to, size, "%s/tidings/%s", base, file) < (int)size;
+    return home && home[0] == '/' &&
+           snprintf(to, size, "%s/%s/tidings/%s", home, below_home, file) <
+               (int)size;
+}
+
 static enum status
 read_file(const struct arguments *arguments, struct server_options *to,
           struct problem *why)
@@ -95,15 +109,12 @@ read_file(const struct arguments *arguments, struct server_options *to,
             ->options[command_n_options(arguments->command) + SHARED_CONFIG];
     struct option_file file = {.options = &settings_options, .values = to};
     char *const paths[] = {to->token_file, to->cert, to->cert_key, to->cacert};
-    const char *base = variable("XDG_CONFIG_HOME"), *home = variable("HOME");
-    char usual[8192] = ""; /* that a user has without naming it; "": none */
+    char usual[8192]; /* that a user has without naming it */
     const char *path = given ? given : variable(rows[SHARED_CONFIG].variable);
     enum status rc;
 
-    if (base)
-        snprintf(usual, sizeof(usual), "%s/tidings/client.ini", base);
-    else if (home)
-        snprintf(usual, sizeof(usual), "%s/.config/tidings/client.ini", home);
+    (void)settings_usual_path(usual, sizeof(usual), "XDG_CONFIG_HOME",
+                              ".config", "client.ini");
     rc = option_file_read(&file, path ? path : usual, why);
     if (rc == STATUS_NOT_FOUND && !path)
         return STATUS_OK;

@@ -51,6 +51,12 @@ struct server_access {
 
 extern const struct options settings_options;
 
+/* Writes the path of a file that a user has without naming it:
+ * $NAME/tidings/FILE, else ~/BELOW_HOME/tidings/FILE. False: there is neither,
+ * or it is too long. */
+bool settings_usual_path(char *to, size_t size, const char *name,
+                         const char *below_home, const char *file);
+
 /* What the server of `url`, the URL on the command line, gets; lent. */
 struct server_access settings_access(const struct arguments *arguments,
                                      const char *url);

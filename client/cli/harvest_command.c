@@ -205,30 +205,23 @@ static enum exit_code
 write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
                  char *const *sources, size_t n, bool makes)
 {
-    const char *home = getenv("HOME"), *base = getenv("XDG_STATE_HOME");
-    bool is_relative = !base || base[0] != '/';
     uint64_t hash = fnv1a_text(FNV1A_BEGIN, set);
     char of_set[NAME_MAX_URL + 1], of_source[NAME_MAX_URL + 1];
-    int size;
+    char name[2 * NAME_MAX_URL + 32];
 
     for (size_t i = 0; i < n; i++)
         hash = fnv1a_text(hash, sources[i]);
     write_name(of_set, set);
     write_name(of_source, sources[0]);
-    if (given && !given[0])
-        return bad_usage("--state is empty");
-    if (!given && is_relative && (!home || home[0] != '/'))
+    snprintf(name, sizeof(name), "%s-from-%s-%08x", of_set, of_source,
+             (unsigned)(hash ^ hash >> 32));
+    if (given &&
+        !(given[0] && slice_copy(path, STATE_PATH_MAX, slice_of(given))))
+        return bad_usage("--state is empty, or too long");
+    if (!given && !settings_usual_path(path, STATE_PATH_MAX, "XDG_STATE_HOME",
+                                       ".local/state", name))
         return bad_usage(
             "no home directory for the state: --state names its file");
-    if (given)
-        size = snprintf(path, STATE_PATH_MAX, "%s", given);
-    else
-        size = snprintf(path, STATE_PATH_MAX, "%s%s/tidings/%s-from-%s-%08x",
-                        is_relative ? home : base,
-                        is_relative ? "/.local/state" : "", of_set, of_source,
-                        (unsigned)(hash ^ hash >> 32));
-    if (size >= STATE_PATH_MAX)
-        return bad_usage("the name of the state is too long");
     if (given || !makes)
         return EXIT_GOOD;
     if (access(path, F_OK))

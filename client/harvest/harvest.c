@@ -35,26 +35,6 @@
 /* Between two reports that differ in their times alone. */
 #define QUIET_MS 60000
 
-/* "name":"text", or null. */
-static void
-add_text(struct buf *to, const char *name, const char *text)
-{
-    if (text[0])
-        json_text_member(to, name, slice_of(text));
-    else
-        buf_add_format(to, ",\"%s\":null", name);
-}
-
-static void
-add_time(struct buf *to, const char *name, int64_t us)
-{
-    char text[DATETIME_SIZE + 1] = "";
-
-    if (us > 0 && us != INT64_MAX)
-        text[datetime_write_short(text, us)] = '\0';
-    add_text(to, name, text);
-}
-
 /* Puts the report, unless nothing but the times has changed within a minute, or
  * the time between two looks, if that is shorter. False: td_stop. */
 static bool
@@ -70,13 +50,16 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     json_text(&text, slice_of(sum->url));
     json_text_member(&text, "kind",
                      slice_of(sum->kind ? sum->kind : "resourcesync"));
-    add_text(&text, "not_complete", sum->not_complete);
+    if (sum->not_complete[0])
+        json_text_member(&text, "not_complete", slice_of(sum->not_complete));
     json_number_member(&text, "added", sum->counts.added);
     json_number_member(&text, "changed", sum->counts.changed);
     json_number_member(&text, "deleted", sum->counts.deleted);
     json_number_member(&text, "held_back", sum->counts.held_back);
     json_number_member(&text, "left_out", sum->counts.left_out);
-    add_text(&text, "left_out_example", sum->counts.left_out_text);
+    if (sum->counts.left_out)
+        json_text_member(&text, "left_out_example",
+                         slice_of(sum->counts.left_out_text));
     json_number_member(&text, "mended", sum->counts.mended);
     json_number_member(&text, "dropped_links", sum->counts.dropped_links);
     if (!t->options->is_once && t->options->every_ms >= 1000)
@@ -89,8 +72,8 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     t->reported = strdup(text.data);
     t->reported_ms = clock_steady_ms();
     text.size--;
-    add_time(&text, "complete_as_of", sum->complete_us);
-    add_time(&text, "last_look", clock_now_us());
+    json_time_member(&text, "complete_as_of", sum->complete_us);
+    json_time_member(&text, "last_look", clock_now_us());
     BUF_ADD(&text, "}");
     if (!text.failed)
         is_good = harvest_target_report(t, buf_slice(&text));
@@ -126,36 +109,25 @@ struct harvest {
     struct harvest_outbox outbox;
     struct reader **readers;
     size_t n_readers, capacity;
-    bool is_over;
     bool is_other; /* the set is another one: all readers begin anew */
     bool has_said_strays;
-    enum harvest_end end;
 };
-
-static bool
-end_harvest(struct harvest *h, enum harvest_end end)
-{
-    if (!h->is_over)
-        h->end = h->target.end = end;
-    h->is_over = true;
-    return false;
-}
 
 /* Ends it because a feed or the set cannot go on. */
 static bool
 end_with_target(struct harvest *h)
 {
-    if (h->target.why.rc && !h->is_over) { /* of the state */
-        harvest_target_say(&h->target, "%s", h->target.why.text);
-        h->target.end = HARVEST_FAILED;
-    }
-    return end_harvest(h, h->target.end);
+    if (!h->target.is_over)
+        HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, "%s",
+                            h->target.why.text);
+    return false;
 }
 
 /* Looks */
 
+/* Reports a look. `not_complete`: why; "": it is complete. */
 static bool
-report_look(struct reader *r)
+report_look(struct reader *r, const char *not_complete)
 {
     struct harvest *h = r->harvest;
     struct harvest_look sum = {.url = h->options->sources[0].url,
@@ -166,8 +138,8 @@ report_look(struct reader *r)
                                     .kind = kind ? kind : r->look.kind,
                                     .complete_us = r->feed.part.complete_us,
                                     .counts = r->feed.counts};
-    memcpy(r->look.not_complete, r->feed.part.doubt,
-           sizeof(r->look.not_complete));
+    snprintf(r->look.not_complete, sizeof(r->look.not_complete), "%s",
+             not_complete);
     r->reported_ms = clock_steady_ms();
     h->options->on_look(&r->look, h->options->user);
     for (size_t i = 0; i < h->n_readers; i++) {
@@ -268,7 +240,7 @@ end_look(struct reader *r)
     r->feed.listed_us = r->feed.part.listed_us;
     if ((is_due || is_first || r->has_failed ||
          c->added + c->changed + c->deleted > 0) &&
-        !report_look(r))
+        !report_look(r, r->feed.part.doubt))
         return false;
     r->n_troubles = 0;
     r->has_failed = false;
@@ -302,7 +274,7 @@ on_message(const struct td_message *message, void *user)
     struct reader *r = user;
     struct harvest *h = r->harvest;
 
-    if (h->is_over)
+    if (h->target.is_over)
         return 1;
     if (!harvest_feed_message(&r->feed, message) ||
         (message->is_caught_up && !h->options->is_once && !end_look(r))) {
@@ -320,15 +292,8 @@ on_message(const struct td_message *message, void *user)
 static bool
 report_failure(struct reader *r, const char *why)
 {
-    char doubt[HARVEST_TEXT_SIZE];
-    bool is_good;
-
     r->has_failed = true;
-    memcpy(doubt, r->feed.part.doubt, sizeof(doubt));
-    snprintf(r->feed.part.doubt, sizeof(r->feed.part.doubt), "%s", why);
-    is_good = report_look(r);
-    memcpy(r->feed.part.doubt, doubt, sizeof(doubt));
-    return is_good || end_with_target(r->harvest);
+    return report_look(r, why) || end_with_target(r->harvest);
 }
 
 static void
@@ -385,8 +350,8 @@ on_report(const struct td_report *report, void *user)
 static void
 handle_failure(struct reader *r, enum td_status rc, const char *why)
 {
-    struct harvest *h = r->harvest;
-    const struct harvest_options *how = h->options;
+    struct harvest_target *t = &r->harvest->target;
+    const struct harvest_options *how = t->options;
     bool is_last = how->is_once || rc == TD_IO || rc == TD_MEMORY ||
                    strstr(why, "--max-entries") ||
                    (!r->has_looked && !r->feed.part.complete_us);
@@ -400,21 +365,19 @@ handle_failure(struct reader *r, enum td_status rc, const char *why)
         r->is_oai = true;
         return;
     }
-    if (is_last) {
-        harvest_target_say(&h->target, "%s", why);
-        if (!h->end)
-            h->end = rc == TD_GONE      ? HARVEST_GONE
-                     : rc == TD_INVALID ? HARVEST_USAGE
-                                        : HARVEST_FAILED;
+    if (is_last && !how->is_once) {
+        HARVEST_TARGET_FAIL(t, harvest_end_of(rc), "%s", why);
+        return;
+    }
+    if (is_last) { /* the others go on */
+        harvest_target_say(t, "%s", why);
+        t->end = t->end ? t->end : harvest_end_of(rc);
         r->is_done = true;
-        if (!how->is_once)
-            end_harvest(h, h->end);
         return;
     }
     if (!report_failure(r, why))
         return;
-    harvest_target_say(&h->target, "%s; again in %.1f s", why,
-                       how->every_ms / 1000.0);
+    harvest_target_say(t, "%s; again in %.1f s", why, how->every_ms / 1000.0);
     r->begin_ms = clock_steady_ms() + how->every_ms;
 }
 
@@ -425,18 +388,17 @@ on_end(enum td_status rc, const char *why, void *user)
     struct harvest *h = r->harvest;
 
     r->has_ended = true;
-    if (h->is_over || r->is_anew || h->is_other)
+    if (h->target.is_over || r->is_anew || h->is_other)
         return;
     if (!harvest_feed_flush(&h->outbox) || (rc == TD_OK && !end_look(r))) {
         end_with_target(h);
         return;
     }
     if (rc == TD_STOPPED)
-        end_harvest(h, HARVEST_STOPPED);
-    else if (rc != TD_OK)
+        harvest_target_end(&h->target, HARVEST_STOPPED);
+    else if (rc)
         handle_failure(r, rc, why);
-    else
-        r->is_done = h->options->is_once;
+    r->is_done |= rc == TD_OK && h->options->is_once;
     if (rc == TD_OK)
         r->begin_ms = clock_steady_ms() + h->options->every_ms;
 }
@@ -445,7 +407,8 @@ on_end(enum td_status rc, const char *why, void *user)
 static bool
 read_oai(struct reader *r, const char *after)
 {
-    const struct harvest_options *how = r->harvest->options;
+    struct harvest_target *t = &r->harvest->target;
+    const struct harvest_options *how = t->options;
     int64_t age_us = clock_now_us() - r->feed.part.compared_us;
     struct problem why = {.text = ""};
     enum td_status rc;
@@ -453,11 +416,10 @@ read_oai(struct reader *r, const char *after)
     if ((how->is_once && r->feed.part.doubt[0]) ||
         age_us >= (int64_t)how->compare_ms * 1000)
         after = "";
-    if (how->republishes || r->harvest->target.filter.text_size) {
-        harvest_target_say(&r->harvest->target, "%s takes no OAI-PMH",
-                           how->republishes ? "--republish" : "--filter");
-        return end_harvest(r->harvest, HARVEST_USAGE);
-    }
+    if (how->republishes || t->filter.text_size)
+        return HARVEST_TARGET_FAIL(t, HARVEST_USAGE, "%s takes no OAI-PMH",
+                                   how->republishes ? "--republish"
+                                                    : "--filter");
     r->is_oai = true;
     rc = oai_read(r->source->client, &r->feed, after, &why);
     if (rc == TD_STOPPED)
@@ -465,7 +427,7 @@ read_oai(struct reader *r, const char *after)
     if (!rc && why.text[0])
         on_doubt(why.text, r);
     on_end(rc, why.text, r);
-    return !r->harvest->is_over;
+    return !t->is_over;
 }
 
 static bool
@@ -513,11 +475,9 @@ open_follower(struct reader *r)
         return read_oai(r, after);
     rc = td_follower_open(r->source->client, r->url, &options, on_message, r,
                           &r->follower);
-    if (rc) {
-        harvest_target_say(&h->target, "%s", td_problem(r->source->client));
-        return end_harvest(h,
-                           rc == TD_INVALID ? HARVEST_USAGE : HARVEST_FAILED);
-    }
+    if (rc)
+        return HARVEST_TARGET_FAIL(&h->target, harvest_end_of(rc), "%s",
+                                   td_problem(r->source->client));
     if (after[0] != '@' || after == how->after)
         return true;
     /* Asks for a comparison (R-430): where others have disturbed the set, or in
@@ -536,65 +496,41 @@ open_follower(struct reader *r)
 
 /* Readers */
 
-/* The files of a listing: copies those that exist to names that begin with
- * `to`; NULL: removes them. */
-static bool
-each_file(const char *listing, const char *to, struct problem *why)
-{
-    static const char *const ends[] = {"", "-read"};
-    bool is_good = true;
-
-    for (size_t i = 0; is_good && i < N_ELEMENTS(ends); i++) {
-        char *from = NULL, *copy = NULL;
-
-        if (asprintf(&from, "%s%s", listing, ends[i]) < 0 ||
-            (to && asprintf(&copy, "%s%s", to, ends[i]) < 0))
-            is_good = false;
-        else if (access(from, F_OK) == 0)
-            is_good = to ? !db_copy(from, copy, why) : !db_unlink(from, NULL);
-        free(from);
-        free(copy);
-    }
-    return is_good;
-}
-
-/* A dry run reads and changes a copy: else it would not hold back what a real
- * run holds back. */
-static bool
-copy_listing(struct reader *r)
-{
-    const char *state = r->harvest->target.db.copy;
-    struct problem why = {.text = ""};
-    char *copy = NULL;
-    bool is_good = !state || asprintf(&copy, "%s.list-%lld", state,
-                                      (long long)r->feed.part.id) >= 0;
-
-    if (is_good && copy)
-        is_good = each_file(r->listing, copy, &why);
-    if (!is_good && copy) {
-        each_file(copy, NULL, NULL);
-        free(copy);
-        copy = NULL;
-    }
-    free(r->listing);
-    r->listing = copy;
-    return is_good;
-}
-
 static void
 free_reader(struct reader *r)
 {
     td_follower_close(r->follower);
     buf_fini(&r->feed.loc);
-    if (r->harvest && r->harvest->options->is_dry && r->listing)
-        each_file(r->listing, NULL, NULL);
     free(r->url);
     free(r->listing);
     free(r);
 }
 
-/* Adds a reader of a set. The listing of the first part is STATE.list, as that
- * of `tidings relay` was. */
+/* Names the listing, and the last one read beside it. That of the first part is
+ * STATE.list, as that of `tidings relay` was. A dry run reads and changes
+ * copies: else it would not hold back what a real run holds back. */
+static bool
+name_listing(struct reader *r)
+{
+    static const char *const ends[] = {"", "-read"};
+    struct harvest_db *db = &r->harvest->target.db;
+    char number[24] = "", path[2][PATH_MAX + 64];
+
+    if (r->feed.part.id != 1)
+        snprintf(number, sizeof(number), "-%" PRId64, r->feed.part.id);
+    for (size_t i = 0; db->scratch[0] && i < N_ELEMENTS(ends); i++) {
+        snprintf(path[0], sizeof(path[0]), "%s.list%s%s",
+                 r->harvest->options->state, number, ends[i]);
+        snprintf(path[1], sizeof(path[1]), "%s.list%s%s", db->path, number,
+                 ends[i]);
+        if (!access(path[0], F_OK) && db_copy(path[0], path[1], db->why))
+            return false;
+    }
+    return asprintf(&r->listing, "%s.list%s", db->path, number) >= 0 ||
+           !problem_memory(db->why);
+}
+
+/* Adds a reader of a set. */
 static bool
 add_reader(struct harvest *h, const struct harvest_source *source,
            const char *url)
@@ -607,25 +543,19 @@ add_reader(struct harvest *h, const struct harvest_source *source,
         goto failed;
     r->harvest = h;
     r->source = source;
-    if (!harvest_db_part(&h->target.db, source->url, url, &r->feed.part)) {
+    if (!harvest_db_part(&h->target.db, source->url, url, &r->feed.part) ||
+        !name_listing(r)) {
         free_reader(r);
         return end_with_target(h);
     }
     r->feed.listed_us = r->feed.part.listed_us;
     r->is_oai = strstr(url, "?verb=") || strstr(url, "&verb=") ||
                 !datetime_read(slice_of(r->feed.part.position), &us);
-    if ((r->feed.part.id == 1
-             ? asprintf(&r->listing, "%s.list", h->options->state)
-             : asprintf(&r->listing, "%s.list-%lld", h->options->state,
-                        (long long)r->feed.part.id)) < 0) {
-        r->listing = NULL;
-        goto failed;
-    }
-    if ((h->options->is_dry && !copy_listing(r)) ||
-        (source->files && client_add_source(source->files, source->url)))
+    if (source->files && client_add_source(source->files, source->url))
         goto failed;
     r->feed.loc.max = SIZE_MAX / 2;
     r->feed.target = &h->target;
+    r->feed.db = &h->target.db;
     r->feed.outbox = &h->outbox;
     r->feed.url = r->url;
     r->feed.files = source->files;
@@ -635,8 +565,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
 failed:
     if (r)
         free_reader(r);
-    harvest_target_say(&h->target, NO_MEMORY);
-    return end_harvest(h, HARVEST_FAILED);
+    return HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, NO_MEMORY);
 }
 
 struct splitting {
@@ -663,21 +592,19 @@ split_reader(struct harvest *h, struct reader *r)
     struct splitting s = {.harvest = h, .source = r->source};
     enum td_status rc = td_sets(r->source->client, r->url, on_set, &s);
 
-    if (h->is_over)
+    if (h->target.is_over)
         return false;
-    if (s.n > SETS_MAX) {
-        harvest_target_say(&h->target,
-                           "%s has %zu sets; a harvest takes up to %d: name "
-                           "those that it should have",
-                           r->url, s.n, SETS_MAX);
-        return end_harvest(h, HARVEST_USAGE);
-    }
-    if (rc && !s.n) {
-        harvest_target_say(&h->target, "%s", td_problem(r->source->client));
-        return end_harvest(h, HARVEST_FAILED);
-    }
-    if (rc && !h->end)
-        h->end = HARVEST_PARTIAL;
+    if (s.n > SETS_MAX)
+        return HARVEST_TARGET_FAIL(
+            &h->target, HARVEST_USAGE,
+            "%s has %zu sets; a harvest takes up to %d: name those that it "
+            "should have",
+            r->url, s.n, SETS_MAX);
+    if (rc && !s.n)
+        return HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, "%s",
+                                   td_problem(r->source->client));
+    if (rc && !h->target.end)
+        h->target.end = HARVEST_PARTIAL;
     return true;
 }
 
@@ -708,7 +635,7 @@ find_other(struct harvest *h, char other[HARVEST_TEXT_SIZE])
 static bool
 open_providers(struct harvest *h)
 {
-    for (size_t i = 0; i < h->n_readers && !h->is_over; i++) {
+    for (size_t i = 0; i < h->n_readers && !h->target.is_over; i++) {
         struct reader *r = h->readers[i];
 
         if (r->is_oai && !r->is_done && r->begin_ms <= clock_steady_ms() &&
@@ -725,7 +652,7 @@ open_readers(struct harvest *h)
     bool is_busy = false, is_other = h->is_other;
 
     h->is_other = false;
-    for (size_t i = 0; i < h->n_readers && !h->is_over; i++) {
+    for (size_t i = 0; i < h->n_readers && !h->target.is_over; i++) {
         struct reader *r = h->readers[i];
 
         if (r->follower && (r->has_ended || is_other)) {
@@ -746,7 +673,7 @@ open_readers(struct harvest *h)
             !open_follower(r))
             return false;
     }
-    return open_providers(h) && is_busy && !h->is_over;
+    return open_providers(h) && is_busy && !h->target.is_over;
 }
 
 /* Waits until a handle or a reader has work, and has it done. */
@@ -775,10 +702,9 @@ take_filter(struct harvest *h)
     struct harvest_target *t = &h->target;
     const char *given = h->options->filter;
 
-    if (part_filter_read(&t->filter, given ? given : t->db.filter, &t->why)) {
-        harvest_target_say(t, "--filter: %s", t->why.text);
-        return end_harvest(h, HARVEST_USAGE);
-    }
+    if (part_filter_read(&t->filter, given ? given : t->db.filter, &t->why))
+        return HARVEST_TARGET_FAIL(t, HARVEST_USAGE, "--filter: %s",
+                                   t->why.text);
     return slice_is(filter_text(&t->filter), t->db.filter) ||
            harvest_db_set_filter(&t->db, filter_text(&t->filter)) ||
            end_with_target(h);
@@ -797,13 +723,12 @@ begin_harvest(struct harvest *h)
         return end_with_target(h);
     /* A source that the command names no longer would keep its resources for
      * ever. */
-    if (other[0]) {
-        harvest_target_say(&h->target,
-                           "%s is the state of another harvest: of %s, too; "
-                           "name that source, or another --state",
-                           h->options->state, other);
-        return end_harvest(h, HARVEST_FAILED);
-    }
+    if (other[0])
+        return HARVEST_TARGET_FAIL(
+            &h->target, HARVEST_FAILED,
+            "%s is the state of another harvest: of %s, too; name that "
+            "source, or another --state",
+            h->options->state, other);
     for (size_t i = 0; i < h->options->n_sources; i++)
         if (!add_reader(h, &h->options->sources[i], h->options->sources[i].url))
             return false;
@@ -835,12 +760,12 @@ harvest_run(const struct harvest_options *options)
     }
     /* The harvest is partial if it holds back, leaves out or doubts
      * anything. */
-    for (size_t i = 0; !h.end && options->is_once && i < h.n_readers; i++) {
+    for (size_t i = 0; options->is_once && i < h.n_readers; i++) {
         const struct harvest_feed *f = &h.readers[i]->feed;
 
-        if (f->part.doubt[0] || f->counts.held_back ||
-            (f->counts.left_out && !options->skips_bad))
-            h.end = HARVEST_PARTIAL;
+        if (!h.target.end && (f->part.doubt[0] || f->counts.held_back ||
+                              (f->counts.left_out && !options->skips_bad)))
+            h.target.end = HARVEST_PARTIAL;
     }
     free(h.target.reported);
     for (size_t i = 0; i < h.n_readers; i++)
@@ -849,5 +774,5 @@ harvest_run(const struct harvest_options *options)
     buf_fini(&h.outbox.body);
     buf_fini(&h.outbox.parts);
     harvest_db_close(&h.target.db);
-    return h.end;
+    return h.target.end;
 }

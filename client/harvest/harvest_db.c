@@ -1,8 +1,10 @@
 #include "client/harvest/harvest_db.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
 
@@ -72,8 +74,10 @@ static const struct db_kind kind = {
 
 /* Statements */
 
-/* Runs a statement. True: it has not failed. */
-#define DO(h, ...) (!DB_DO(&(h)->db, NULL, (h)->why, __VA_ARGS__))
+/* Changes rows, in the transaction that the next seal or note ends. True: it
+ * has not failed. */
+#define DO(h, ...) \
+    (begin_rows(h) && !DB_DO(&(h)->db, NULL, (h)->why, __VA_ARGS__))
 
 /* Reads the first row of a query, if it has one. */
 #define FIND(h, sql, values, into) \
@@ -82,7 +86,6 @@ static const struct db_kind kind = {
 /* Begins a query. */
 #define ROWS(h, ...) DB_SELECT(&(h)->db, NULL, (h)->why, __VA_ARGS__)
 
-/* Begins the transaction that the next seal or note ends. */
 static bool
 begin_rows(struct harvest_db *h)
 {
@@ -115,10 +118,10 @@ read_target(struct harvest_db *h, const char *target)
     struct slice url, position, filter;
     struct db_rows rows;
 
-    if (!DO(h,
-            "INSERT INTO target SELECT ?1, '', 1, 0, ''"
-            " WHERE NOT EXISTS (SELECT 1 FROM target)",
-            target))
+    if (DB_DO(&h->db, NULL, h->why,
+              "INSERT INTO target SELECT ?1, '', 1, 0, ''"
+              " WHERE NOT EXISTS (SELECT 1 FROM target)",
+              target))
         return false;
     rows = ROWS(h, "SELECT url, position, is_new, adopter,"
                    " EXISTS (SELECT 1 FROM resource WHERE part = 0), filter"
@@ -140,36 +143,29 @@ bool
 harvest_db_open(struct harvest_db *h, const char *path, const char *target,
                 bool is_dry, struct problem *why)
 {
-    *h = (struct harvest_db){.why = why};
-    buf_init(&h->loc, SIZE_MAX / 2);
-    buf_init(&h->hash, SIZE_MAX / 2);
-    buf_init(&h->entry, SIZE_MAX / 2);
-    /* A dry run works on a copy, if there is a file. */
-    if (is_dry && !access(path, F_OK)) {
-        if (asprintf(&h->copy, "%s/tidings-harvest-%ld-%llx",
-                     temporary_directory(), (long)getpid(),
-                     (unsigned long long)clock_now_us()) < 0) {
-            h->copy = NULL;
-            return !problem_memory(why);
-        }
-        if (db_copy(path, h->copy, why))
+    *h = (struct harvest_db){.why = why,
+                             .loc.max = SIZE_MAX / 2,
+                             .hash.max = SIZE_MAX / 2,
+                             .entry.max = SIZE_MAX / 2};
+    snprintf(h->path, PATH_MAX, "%s", path);
+    if (is_dry) {
+        snprintf(h->scratch, PATH_MAX, "%s/tidings-harvest-XXXXXX",
+                 temporary_directory());
+        if (!mkdtemp(h->scratch))
+            return !problem_errno(why, "cannot make", h->scratch);
+        snprintf(h->path, PATH_MAX, "%.4000s/state", h->scratch);
+        if (!access(path, F_OK) && db_copy(path, h->path, why))
             return false;
     }
-    return !db_open_kind(&h->db, &kind,
-                         !is_dry   ? path
-                         : h->copy ? h->copy
-                                   : "",
-                         why) &&
-           read_target(h, target);
+    return !db_open_kind(&h->db, &kind, h->path, why) && read_target(h, target);
 }
 
 void
 harvest_db_close(struct harvest_db *h)
 {
     db_close(&h->db);
-    if (h->copy)
-        (void)!db_unlink(h->copy, NULL);
-    free(h->copy);
+    if (h->scratch[0])
+        (void)!file_clear(AT_FDCWD, h->scratch, NULL, NULL);
     buf_fini(&h->loc);
     buf_fini(&h->hash);
     buf_fini(&h->entry);
@@ -177,39 +173,38 @@ harvest_db_close(struct harvest_db *h)
 
 /* The set */
 
+/* Commits all rows that changed, and the set's position; NULL: it stays. */
 static bool
-write_target(struct harvest_db *h, const char *position)
+commit_target(struct harvest_db *h, bool is_good, const char *position)
 {
-    return DO(h, "UPDATE target SET position = ?1", position);
+    if (!commit_rows(
+            h, is_good && (!position ||
+                           DO(h, "UPDATE target SET position = ?1", position))))
+        return false;
+    if (position)
+        snprintf(h->target, sizeof(h->target), "%s", position);
+    return true;
 }
 
 bool
 harvest_db_note_target(struct harvest_db *h, const char *position)
 {
-    if (strcmp(position, h->target) != 0 && !write_target(h, position))
-        return false;
-    snprintf(h->target, sizeof(h->target), "%s", position);
-    return true;
+    return commit_target(h, true, position);
 }
 
 bool
 harvest_db_end_adoption(struct harvest_db *h, const char *position)
 {
-    if (!begin_rows(h) ||
-        !commit_rows(
-            h, DO(h, "UPDATE target SET position = ?1, is_new = 0", position)))
-        return false;
-    snprintf(h->target, sizeof(h->target), "%s", position);
-    h->is_new = false;
-    return true;
+    h->is_new =
+        !commit_target(h, DO(h, "UPDATE target SET is_new = 0"), position);
+    return !h->is_new;
 }
 
 bool
 harvest_db_set_filter(struct harvest_db *h, struct slice filter)
 {
     snprintf(h->filter, sizeof(h->filter), "%.*s", SLICE_ARG(filter));
-    return begin_rows(h) &&
-           commit_rows(h, DO(h, "UPDATE target SET filter = ?1", filter) &&
+    return commit_rows(h, DO(h, "UPDATE target SET filter = ?1", filter) &&
                               DO(h, "UPDATE part SET complete = 0, doubt = ?1",
                                  HARVEST_REFILTERED));
 }
@@ -240,10 +235,10 @@ harvest_db_part(struct harvest_db *h, const char *source, const char *url,
     struct slice position, doubt;
     struct db_rows rows;
 
-    if (!DO(h,
-            "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, '', 0"
-            " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
-            source, url))
+    if (DB_DO(&h->db, NULL, h->why,
+              "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, '', 0"
+              " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
+              source, url))
         return false;
     rows = ROWS(h,
                 "SELECT id, position, listed, compared, complete, doubt"
@@ -270,7 +265,7 @@ write_part(struct harvest_db *h, const struct harvest_part *part)
 bool
 harvest_db_note_part(struct harvest_db *h, const struct harvest_part *part)
 {
-    return begin_rows(h) && commit_rows(h, write_part(h, part));
+    return commit_rows(h, write_part(h, part));
 }
 
 struct db_rows
@@ -347,8 +342,6 @@ bool
 harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
                 const struct survey_resource *version, int64_t changed_us)
 {
-    if (!begin_rows(h))
-        return false;
     if (part == 0)
         h->has_strays = true;
     else if (h->has_strays && !remove_row(h, 0, loc))
@@ -357,19 +350,16 @@ harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
            write_row(h, part, loc, version, changed_us, false);
 }
 
-static const struct survey_resource none = {
-    DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
-
 bool
 harvest_db_remove(struct harvest_db *h, int64_t part, struct slice loc,
                   int64_t changed_us)
 {
-    if (!begin_rows(h) || (h->has_strays && !remove_row(h, 0, loc)) ||
-        !undefer(h, part, loc))
+    if ((h->has_strays && !remove_row(h, 0, loc)) || !undefer(h, part, loc))
         return false;
     return changed_us == DATETIME_NONE
                ? remove_row(h, part, loc)
-               : write_row(h, part, loc, &none, changed_us, true);
+               : write_row(h, part, loc, &survey_resource_unknown, changed_us,
+                           true);
 }
 
 bool
@@ -379,11 +369,11 @@ harvest_db_disturb(struct harvest_db *h, struct slice loc,
     bool is_gone = !version;
 
     if (is_gone)
-        version = &none;
-    return begin_rows(h) && DO(h,
-                               "INSERT OR REPLACE INTO disturbed VALUES "
-                               "(?, " SURVEY_RESOURCE_WRITTEN ", ?)",
-                               loc, SURVEY_RESOURCE_OF(version), is_gone);
+        version = &survey_resource_unknown;
+    return DO(h,
+              "INSERT OR REPLACE INTO disturbed VALUES "
+              "(?, " SURVEY_RESOURCE_WRITTEN ", ?)",
+              loc, SURVEY_RESOURCE_OF(version), is_gone);
 }
 
 bool
@@ -441,8 +431,7 @@ bool
 harvest_db_note_record(struct harvest_db *h, int64_t part,
                        struct slice identifier, struct slice loc, int64_t pass)
 {
-    return begin_rows(h) &&
-           DO(h,
+    return DO(h,
               "INSERT OR REPLACE INTO record VALUES (?, ?, nullif(?, ''), ?)",
               part, identifier, loc, pass);
 }
@@ -458,7 +447,7 @@ forget_seen(struct harvest_db *h, int64_t part)
 bool
 harvest_db_begin_list(struct harvest_db *h, int64_t part)
 {
-    return begin_rows(h) && forget_seen(h, part) &&
+    return forget_seen(h, part) &&
            DO(h, "DELETE FROM deferred WHERE part = ?1", part);
 }
 
@@ -466,8 +455,7 @@ bool
 harvest_db_list(struct harvest_db *h, int64_t part, struct slice loc,
                 bool is_listed)
 {
-    return begin_rows(h) &&
-           DO(h,
+    return DO(h,
               is_listed ? "INSERT OR IGNORE INTO seen VALUES (?1, ?2)"
                         : "DELETE FROM seen WHERE loc = ?1 AND part = ?2",
               loc, part);
@@ -477,10 +465,10 @@ bool
 harvest_db_defer(struct harvest_db *h, int64_t part, struct slice loc,
                  const struct survey_resource *version, struct slice entry)
 {
-    return begin_rows(h) && DO(h,
-                               "INSERT OR REPLACE INTO deferred VALUES (NULL, "
-                               "?, ?, " SURVEY_RESOURCE_WRITTEN ", ?)",
-                               loc, part, SURVEY_RESOURCE_OF(version), entry);
+    return DO(h,
+              "INSERT OR REPLACE INTO deferred VALUES (NULL, "
+              "?, ?, " SURVEY_RESOURCE_WRITTEN ", ?)",
+              loc, part, SURVEY_RESOURCE_OF(version), entry);
 }
 
 bool
@@ -505,8 +493,7 @@ bool
 harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
                     uint64_t *n, uint64_t *n_of)
 {
-    return begin_rows(h) &&
-           DO(h, "UPDATE resource SET is_held = 0 WHERE part = ?1 AND is_held",
+    return DO(h, "UPDATE resource SET is_held = 0 WHERE part = ?1 AND is_held",
               part) &&
            DO(h,
               "UPDATE resource SET is_held = 1"
@@ -521,23 +508,10 @@ harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
            forget_seen(h, part) && harvest_db_held(h, part, n, n_of);
 }
 
-bool
-harvest_db_next_gone(struct harvest_db *h, int64_t part, struct slice *loc)
-{
-    bool is_good;
-
-    buf_clear(&h->loc);
-    is_good = FIND(h,
-                   "SELECT loc FROM resource WHERE part = ?1 AND is_held"
-                   " LIMIT 1",
-                   DB_VALUES(part), DB_INTO(&h->loc));
-    *loc = buf_slice(&h->loc);
-    return is_good && (!h->loc.failed || !problem_memory(h->why));
-}
-
-bool
-harvest_db_next_deferred(struct harvest_db *h, int64_t part,
-                         struct harvest_deferred *next)
+/* Reads the first row of a query of a part, into memory of the state. */
+static bool
+next_row(struct harvest_db *h, const char *sql, int64_t part,
+         struct harvest_deferred *next)
 {
     bool is_good;
 
@@ -545,10 +519,7 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
     buf_clear(&h->loc);
     buf_clear(&h->hash);
     buf_clear(&h->entry);
-    is_good = FIND(h,
-                   "SELECT loc, entry, " SURVEY_RESOURCE_READ " FROM deferred"
-                   " WHERE part = ?1 ORDER BY id LIMIT 1",
-                   DB_VALUES(part),
+    is_good = FIND(h, sql, DB_VALUES(part),
                    DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us,
                            &h->hash, &next->version.length));
     next->loc = buf_slice(&h->loc);
@@ -556,8 +527,31 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
     next->version.hash = buf_slice(&h->hash);
     if (h->loc.failed || h->entry.failed || h->hash.failed)
         return !problem_memory(h->why);
-    return is_good &&
-           (!next->loc.size || (begin_rows(h) && undefer(h, part, next->loc)));
+    return is_good;
+}
+
+bool
+harvest_db_next_gone(struct harvest_db *h, int64_t part, struct slice *loc)
+{
+    struct harvest_deferred next;
+    bool is_good = next_row(h,
+                            "SELECT loc, '', 0, '', 0 FROM resource"
+                            " WHERE part = ?1 AND is_held LIMIT 1",
+                            part, &next);
+
+    *loc = next.loc;
+    return is_good;
+}
+
+bool
+harvest_db_next_deferred(struct harvest_db *h, int64_t part,
+                         struct harvest_deferred *next)
+{
+    return next_row(h,
+                    "SELECT loc, entry, " SURVEY_RESOURCE_READ " FROM deferred"
+                    " WHERE part = ?1 ORDER BY id LIMIT 1",
+                    part, next) &&
+           (!next->loc.size || undefer(h, part, next->loc));
 }
 
 /* Posts */
@@ -571,8 +565,6 @@ harvest_db_seal(struct harvest_db *h, struct harvest_part *part,
 
     if (!random_hex(key, sizeof(key)))
         return !problem(h->why, STATUS_IO, "no random numbers");
-    if (!begin_rows(h))
-        return false;
     if (position)
         snprintf(next.position, sizeof(next.position), "%s", position);
     if (!commit_rows(h, DO(h, "INSERT INTO post VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -615,11 +607,5 @@ harvest_db_unfinished(struct harvest_db *h, struct harvest_post *post,
 bool
 harvest_db_posted(struct harvest_db *h, const char *target)
 {
-    if (!begin_rows(h) ||
-        !commit_rows(h, DO(h, "DELETE FROM post") &&
-                            (!target || write_target(h, target))))
-        return false;
-    if (target)
-        snprintf(h->target, sizeof(h->target), "%s", target);
-    return true;
+    return commit_target(h, DO(h, "DELETE FROM post"), target);
 }

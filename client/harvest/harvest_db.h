@@ -51,8 +51,9 @@ struct harvest_db {
     int64_t adopter;                  /* part 0 or 1 */
     char filter[FILTER_TEXT_MAX + 1]; /* of resources; "": none */
     struct buf loc, hash, entry;      /* the last ones handed out */
-    char *copy; /* of a dry run: the path of what it works on; NULL: none */
-    struct problem *why; /* lent */
+    char path[PATH_MAX];    /* of the file; of a dry run, of its copy ... */
+    char scratch[PATH_MAX]; /* ... in this folder; "": it is no dry run */
+    struct problem *why;    /* lent */
 };
 
 /* Opens the file, or makes it, for the set `target`. `is_dry`: works on a copy,

@@ -44,6 +44,16 @@ put_text_member(struct buf *to, const char *name, struct slice value)
     buf_add_slice(to, value);
 }
 
+/* True if it is one of the words. */
+static bool
+is_one_of(struct slice name, const char *words)
+{
+    char word[64];
+
+    return name.size && slice_copy(word, sizeof(word), name) &&
+           slice_has_word(slice_of(words), word);
+}
+
 /* True if the link is not to follow the entry into another set: to a document
  * that it belongs to there; or of an original to its bytes elsewhere, to its
  * versions, or to edit it. */
@@ -54,13 +64,10 @@ is_dropped(struct slice rel, const struct harvest_rules *rules)
         "duplicate memento original timegate timemap self edit edit-media "
         "latest-version predecessor-version successor-version version-history "
         "http://www.openarchives.org/rs/terms/patch";
-    char word[64];
 
-    if (slice_is(rel, "collection") || slice_is(rel, "canonical"))
+    if (is_one_of(rel, "collection canonical"))
         return !rules->keeps_links;
-    return rules->copy.size && rel.size &&
-           slice_copy(word, sizeof(word), rel) &&
-           slice_has_word(slice_of(of_original), word);
+    return rules->copy.size && is_one_of(rel, of_original);
 }
 
 static void
@@ -133,25 +140,11 @@ put_attributes(struct buf *to, struct slice attributes, struct slice path,
         BUF_ADD(to, "]");
 }
 
-static bool
-is_one_of(struct slice name, const char *const *names)
-{
-    for (; *names; names++)
-        if (slice_is(name, *names))
-            return true;
-    return false;
-}
-
-/* Members with a writer of their own, or left out. */
-static const char *const own[] = {"seq",   "datetime",   "sourceDatetime",
-                                  "links", "attributes", NULL};
-
-/* Members that describe a representation. */
-static const char *const represented[] = {"hash", "length", "type", "encoding",
-                                          NULL};
-
-/* Members that a copy has of its own. */
-static const char *const copied[] = {"hash", "length", "loc", "encoding", NULL};
+/* Members with a writer of their own, or left out; that describe a
+ * representation; that a copy has of its own. */
+static const char own[] = "seq datetime sourceDatetime links attributes";
+static const char represented[] = "hash length type encoding";
+static const char copied[] = "hash length loc encoding";
 
 enum harvest_verdict
 harvest_entry(struct buf *to, const char *before, struct slice entry,

@@ -12,12 +12,8 @@
 static bool
 fail_memory(const struct harvest_feed *f)
 {
-    harvest_target_say(f->target, NO_MEMORY);
-    return harvest_target_fail(f->target, HARVEST_FAILED);
+    return HARVEST_TARGET_FAIL(f->target, HARVEST_FAILED, NO_MEMORY);
 }
-
-static const struct survey_resource none = {
-    DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
 
 /* The outbox */
 
@@ -42,12 +38,12 @@ harvest_feed_flush(struct harvest_outbox *o)
     }
     if (o->n > 0) {
         is_good = (!o->body.failed || fail_memory(f)) &&
-                  harvest_db_seal(&t->db, &f->part, buf_slice(&o->body), o->n,
+                  harvest_db_seal(f->db, &f->part, buf_slice(&o->body), o->n,
                                   position) &&
                   harvest_target_post(t);
     } else if (position) {
         snprintf(f->part.position, sizeof(f->part.position), "%s", position);
-        is_good = harvest_db_note_part(&t->db, &f->part);
+        is_good = harvest_db_note_part(f->db, &f->part);
     }
     buf_fini(&o->body);
     buf_fini(&o->parts);
@@ -92,7 +88,7 @@ loc_of(struct harvest_feed *f, const struct td_change *c)
     return buf_slice(&f->loc);
 }
 
-/* Adds the bytes of a copy to the post. */
+/* Adds the bytes of a copy to the post; false: they cannot be had. */
 static bool
 add_bytes(struct harvest_feed *f, struct slice loc, struct slice text,
           const struct survey_resource *version)
@@ -109,35 +105,34 @@ add_bytes(struct harvest_feed *f, struct slice loc, struct slice text,
         rc = copy_fetch(f->files, url, version, loc, o->boundary, &o->parts);
     free(url);
     if (rc == TD_STOPPED || td_service(t->client) == TD_STOPPED)
-        return harvest_target_fail(t, HARVEST_STOPPED);
-    f->is_lacking = rc != TD_OK;
-    if (f->is_lacking)
+        return harvest_target_end(t, HARVEST_STOPPED);
+    if (rc)
         harvest_target_say(t, "not republished: %.*s: %s", SLICE_ARG(original),
                            td_problem(f->files));
-    return !o->parts.failed || fail_memory(f);
+    return !rc;
 }
 
-/* The part has the resource from now on, unless the entry was left: then its
- * bytes are tried again. */
-static bool
-keep(struct harvest_feed *f, struct slice loc,
-     const struct survey_resource *version, struct slice text,
-     int64_t changed_us, bool is_left)
+/* Counts a change that is in the outbox. */
+static void
+note_change(struct harvest_feed *f, struct slice loc, const char *change)
 {
-    struct harvest_db *db = &f->target->db;
+    const struct harvest_options *how = f->target->options;
 
-    if (f->is_lacking)
-        return harvest_db_defer(db, f->part.id, loc, version, text);
-    return is_left || harvest_db_keep(db, f->part.id, loc, version, changed_us);
+    f->outbox->n++;
+    ++*(!strcmp(change, "deleted")   ? &f->counts.deleted
+        : !strcmp(change, "created") ? &f->counts.added
+                                     : &f->counts.changed);
+    if (how->on_change)
+        how->on_change(change, loc, how->user);
 }
 
-/* Adds an entry. `change`: its kind; `is_own`: the entry says it. *is_left: it
- * was in the set's log, or the bytes of a copy cannot be had, and nothing was
- * added. */
+/* Posts a change of a resource, and has `part` keep it, or not any more.
+ * `change`: its kind; `is_own`: the entry says it. An entry that was in the
+ * set's log changes nothing; one whose bytes cannot be had is tried again. */
 static bool
-add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
-          const struct survey_resource *version, const char *change,
-          bool is_own, bool *is_left)
+post_change(struct harvest_feed *f, int64_t part, struct slice loc,
+            struct slice text, const struct survey_resource *version,
+            const char *change, bool is_own, int64_t changed_us)
 {
     struct harvest_target *t = f->target;
     const struct harvest_options *how = t->options;
@@ -148,6 +143,7 @@ add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
                                         is_own ? NULL : change,
                                         how->republishes ? loc : SLICE(""),
                                         &f->counts.dropped_links};
+    bool is_deleted = !strcmp(change, "deleted");
     enum harvest_verdict verdict = HARVEST_ODD;
     size_t mark = body->size;
 
@@ -156,31 +152,22 @@ add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
                        f->outbox->boundary);
     if (text.size)
         verdict = harvest_entry(body, f->outbox->n ? ",\n" : "[", text, &rules);
-    if (verdict == HARVEST_ODD) {
-        harvest_target_say(t, "%s: the entry of %.*s cannot be read", f->url,
-                           SLICE_ARG(loc));
-        return harvest_target_fail(t, HARVEST_FAILED);
-    }
-    *is_left = verdict == HARVEST_RING;
-    f->is_lacking = false;
-    if (!*is_left && f->files && strcmp(change, "deleted") != 0 &&
-        !add_bytes(f, loc, text, version))
-        return false;
-    *is_left |= f->is_lacking;
-    if (*is_left) {
+    if (verdict == HARVEST_ODD)
+        return HARVEST_TARGET_FAIL(t, HARVEST_FAILED,
+                                   "%s: the entry of %.*s cannot be read",
+                                   f->url, SLICE_ARG(loc));
+    if (verdict == HARVEST_RING ||
+        (f->files && !is_deleted && !add_bytes(f, loc, text, version))) {
         body->size = mark;
-    } else {
-        f->outbox->n++;
-        if (!strcmp(change, "deleted"))
-            f->counts.deleted++;
-        else if (!strcmp(change, "created"))
-            f->counts.added++;
-        else
-            f->counts.changed++;
-        if (how->on_change)
-            how->on_change(change, loc, how->user);
+        return !t->is_over &&
+               (verdict == HARVEST_RING ||
+                harvest_db_defer(f->db, part, loc, version, text));
     }
-    return !body->failed || fail_memory(f);
+    note_change(f, loc, change);
+    if (body->failed || f->outbox->parts.failed)
+        return fail_memory(f);
+    return is_deleted ? harvest_db_remove(f->db, part, loc, changed_us)
+                      : harvest_db_keep(f->db, part, loc, version, changed_us);
 }
 
 /* Changes */
@@ -205,7 +192,8 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
 {
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
     bool is_own = c->change && !strcmp(c->change, "deleted");
-    bool is_left = false;
+    int64_t changed_us =
+        f->has_log || f->has_only_list ? DATETIME_NONE : time_of(f, c);
 
     if (!is_known && f->target->filter.text_size)
         return true;
@@ -215,14 +203,12 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
             snprintf(f->suspicion, sizeof(f->suspicion),
                      "a deletion of %.*s, which the set does not have",
                      loc.size < 300 ? (int)loc.size : 300, loc.data);
-    } else if (!known->is_elsewhere &&
-               !add_entry(f, loc, harvest_text_of(c), &none, "deleted", is_own,
-                          &is_left))
-        return false;
-    return is_left ||
-           harvest_db_remove(&f->target->db, f->part.id, loc,
-                             f->has_log || f->has_only_list ? DATETIME_NONE
-                                                            : time_of(f, c));
+    } else if (!known->is_elsewhere) {
+        return post_change(f, f->part.id, loc, harvest_text_of(c),
+                           &survey_resource_unknown, "deleted", is_own,
+                           changed_us);
+    }
+    return harvest_db_remove(f->db, f->part.id, loc, changed_us);
 }
 
 /* Posts what the set does not have in this version. */
@@ -232,42 +218,35 @@ apply_resource(struct harvest_feed *f, struct slice loc,
                const struct harvest_known *known)
 {
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
-    bool is_left = f->is_lacking = false;
 
     if (known->is_same)
         return true;
-    if ((known->is_there || !known->is_same_there) &&
-        !add_entry(f, loc, text, version, is_known ? "updated" : "created",
-                   false, &is_left))
-        return false;
-    return keep(f, loc, version, text, DATETIME_NONE, is_left);
+    if (!known->is_there && known->is_same_there)
+        return harvest_db_keep(f->db, f->part.id, loc, version, DATETIME_NONE);
+    return post_change(f, f->part.id, loc, text, version,
+                       is_known ? "updated" : "created", false, DATETIME_NONE);
 }
 
 static bool
 apply_change(struct harvest_feed *f, const struct td_change *c)
 {
-    struct harvest_db *db = &f->target->db;
     struct survey_resource version = harvest_version_of(c);
     bool is_deleted = (c->change && !strcmp(c->change, "deleted")) ||
                       !part_filter_passes(&f->target->filter, c, &f->loc);
     struct slice loc = loc_of(f, c);
     struct harvest_known known;
-    bool is_left;
 
-    if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
-        (f->is_replay && !harvest_db_list(db, f->part.id, loc, !is_deleted)))
+    if (!harvest_db_look(f->db, f->part.id, loc, &version, &known) ||
+        (f->is_replay && !harvest_db_list(f->db, f->part.id, loc, !is_deleted)))
         return false;
     if (is_deleted)
         return f->is_replay || apply_deletion(f, c, loc, &known);
     if (f->has_only_list || f->is_replay || f->is_anew ||
         (f->target->filter.text_size && !known.is_there))
         return apply_resource(f, loc, &version, harvest_text_of(c), &known);
-    if (!add_entry(f, loc, harvest_text_of(c), &version,
-                   c->change ? c->change : "updated", c->change != NULL,
-                   &is_left))
-        return false;
-    return keep(f, loc, &version, harvest_text_of(c),
-                f->has_log ? DATETIME_NONE : time_of(f, c), is_left);
+    return post_change(f, f->part.id, loc, harvest_text_of(c), &version,
+                       c->change ? c->change : "updated", c->change != NULL,
+                       f->has_log ? DATETIME_NONE : time_of(f, c));
 }
 
 /* The position after the entry before `i`, or the message's. */
@@ -299,8 +278,8 @@ learn_source(struct harvest_feed *f, const struct td_message *message)
         harvest_epoch_of(f->epoch, position);
     if (!f->epoch[0] || strcmp(f->epoch, f->target->epoch) != 0)
         return true;
-    harvest_target_say(f->target, "the two sets are one");
-    return harvest_target_fail(f->target, HARVEST_USAGE);
+    return HARVEST_TARGET_FAIL(f->target, HARVEST_USAGE,
+                               "the two sets are one");
 }
 
 /* A heartbeat ends a reading: what waits is posted. So is what was pushed. */
@@ -311,7 +290,7 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
         return false;
     if (f->is_anew && f->has_log) {
         f->is_anew = false;
-        f->is_replay = harvest_db_begin_list(&f->target->db, f->part.id);
+        f->is_replay = harvest_db_begin_list(f->db, f->part.id);
         if (!f->is_replay)
             return false;
     }
@@ -337,7 +316,6 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
 static bool
 list_resource(struct harvest_feed *f, const struct td_change *c)
 {
-    struct harvest_db *db = &f->target->db;
     struct survey_resource version = harvest_version_of(c);
     bool is_out = !part_filter_passes(&f->target->filter, c, &f->loc);
     struct slice loc = loc_of(f, c);
@@ -345,15 +323,15 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
 
     if (is_out)
         return true;
-    if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
-        !harvest_db_list(db, f->part.id, loc, true))
+    if (!harvest_db_look(f->db, f->part.id, loc, &version, &known) ||
+        !harvest_db_list(f->db, f->part.id, loc, true))
         return false;
     /* A list may say less of a resource than its changes did. */
     if (known.is_same || (f->is_comparison && known.is_like))
         return true;
     /* It may have changed after the list was made. */
     if (f->is_comparison && known.changed_us != DATETIME_NONE)
-        return harvest_db_defer(db, f->part.id, loc, &version,
+        return harvest_db_defer(f->db, f->part.id, loc, &version,
                                 harvest_text_of(c));
     return apply_resource(f, loc, &version, harvest_text_of(c), &known);
 }
@@ -362,22 +340,23 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
 static bool
 delete_resource(struct harvest_feed *f, int64_t part, struct slice loc)
 {
-    struct harvest_db *db = &f->target->db;
     struct harvest_known known;
     char text[65536];
     struct buf entry;
     struct change c;
-    bool is_left;
 
     change_init(&c);
     c.loc = loc;
     buf_init_fixed(&entry, text, sizeof(text));
     json_change(&entry, &c);
-    return harvest_db_look(db, part, loc, &none, &known) &&
-           (!known.is_there || known.is_elsewhere ||
-            add_entry(f, loc, buf_slice(&entry), &none, "deleted", false,
-                      &is_left)) &&
-           harvest_db_remove(db, part, loc, DATETIME_NONE) && flush_full(f);
+    if (!harvest_db_look(f->db, part, loc, &survey_resource_unknown, &known))
+        return false;
+    if (!known.is_there || known.is_elsewhere)
+        return harvest_db_remove(f->db, part, loc, DATETIME_NONE);
+    return post_change(f, part, loc, buf_slice(&entry),
+                       &survey_resource_unknown, "deleted", false,
+                       DATETIME_NONE) &&
+           flush_full(f);
 }
 
 /* Deletes the resources of `part` that are held back. */
@@ -386,7 +365,7 @@ delete_held(struct harvest_feed *f, int64_t part)
 {
     struct slice loc;
 
-    while (harvest_db_next_gone(&f->target->db, part, &loc))
+    while (harvest_db_next_gone(f->db, part, &loc))
         if (!loc.size)
             return true;
         else if (!delete_resource(f, part, loc))
@@ -414,16 +393,16 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 static bool
 apply_deferred(struct harvest_feed *f, int64_t as_of_us)
 {
-    struct harvest_db *db = &f->target->db;
     struct harvest_deferred next;
     struct harvest_known known;
     uint64_t n;
 
-    if (!harvest_db_deferred(db, f->part.id, &n))
+    if (!harvest_db_deferred(f->db, f->part.id, &n))
         return false;
     while (n-- > 0)
-        if (!harvest_db_next_deferred(db, f->part.id, &next) ||
-            !harvest_db_look(db, f->part.id, next.loc, &next.version, &known) ||
+        if (!harvest_db_next_deferred(f->db, f->part.id, &next) ||
+            !harvest_db_look(f->db, f->part.id, next.loc, &next.version,
+                             &known) ||
             (known.changed_us <= as_of_us &&
              !apply_resource(f, next.loc, &next.version, next.entry, &known)) ||
             !flush_full(f))
@@ -440,7 +419,7 @@ harvest_feed_retry(struct harvest_feed *f, bool is_due)
     if (!f->files)
         return true;
     if ((is_due && !(take_outbox(f) && apply_deferred(f, INT64_MAX))) ||
-        !harvest_db_deferred(&f->target->db, f->part.id, &n))
+        !harvest_db_deferred(f->db, f->part.id, &n))
         return false;
     if (n > 0)
         snprintf(f->part.doubt, sizeof(f->part.doubt), "%s%" PRIu64, lacks, n);
@@ -453,12 +432,11 @@ harvest_feed_retry(struct harvest_feed *f, bool is_due)
 static bool
 settle_list(struct harvest_feed *f, int64_t as_of_us)
 {
-    struct harvest_db *db = &f->target->db;
     uint64_t n, n_of;
 
     if (f->is_comparison && !apply_deferred(f, as_of_us))
         return false;
-    if (!harvest_db_end_list(db, f->part.id,
+    if (!harvest_db_end_list(f->db, f->part.id,
                              f->is_comparison ? as_of_us : DATETIME_NONE, &n,
                              &n_of) ||
         !apply_deletions(f, n, n_of))
@@ -521,7 +499,7 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
             harvest_target_say(f->target,
                                "%s: %s; comparing all resources with the set's",
                                f->url, message->reason);
-        return harvest_db_begin_list(&f->target->db, f->part.id);
+        return harvest_db_begin_list(f->db, f->part.id);
     case TD_BASELINE:
         f->n_listed += message->n_changes;
         for (size_t i = 0; i < message->n_changes; i++)
@@ -546,7 +524,7 @@ harvest_feed_begin_pass(struct harvest_feed *f, bool is_full)
     f->n_held = f->n_tombs = f->n_unread = 0;
     f->counts.left_out = f->counts.mended = 0;
     return take_outbox(f) &&
-           (!is_full || harvest_db_begin_list(&f->target->db, f->part.id));
+           (!is_full || harvest_db_begin_list(f->db, f->part.id));
 }
 
 /* Counts a record, once in a pass. One that is neither deleted nor held is left
@@ -575,7 +553,7 @@ apply_record(struct harvest_feed *f, struct slice loc, const struct change *c,
 
     buf_init_fixed(&entry, text, sizeof(text));
     json_change(&entry, c);
-    return harvest_db_look(&f->target->db, f->part.id, loc, &version, &known) &&
+    return harvest_db_look(f->db, f->part.id, loc, &version, &known) &&
            apply_resource(f, loc, &version, buf_slice(&entry), &known);
 }
 
@@ -583,13 +561,12 @@ bool
 harvest_feed_record(struct harvest_feed *f, struct slice identifier,
                     const struct change *c, uint64_t digest)
 {
-    struct harvest_db *db = &f->target->db;
     bool is_deleted = c->kind == CHANGE_DELETED, is_held;
     struct slice loc = c->loc, gone;
     struct harvest_record had;
 
-    if (!take_outbox(f) ||
-        !harvest_db_record(db, f->part.id, identifier, loc, f->survey_us, &had))
+    if (!take_outbox(f) || !harvest_db_record(f->db, f->part.id, identifier,
+                                              loc, f->survey_us, &had))
         return false;
     gone = slice_of(had.loc);
     is_held = !is_deleted && loc.size && !had.is_taken && identifier.size;
@@ -605,8 +582,8 @@ harvest_feed_record(struct harvest_feed *f, struct slice identifier,
         return false;
     return (!is_held || apply_record(f, loc, c, digest)) &&
            (!loc.size || !f->is_listing ||
-            harvest_db_list(db, f->part.id, loc, true)) &&
-           harvest_db_note_record(db, f->part.id, identifier, loc,
+            harvest_db_list(f->db, f->part.id, loc, true)) &&
+           harvest_db_note_record(f->db, f->part.id, identifier, loc,
                                   f->survey_us) &&
            flush_full(f);
 }
@@ -628,24 +605,22 @@ harvest_feed_held(struct harvest_feed *f)
 {
     uint64_t n, n_of;
 
-    return harvest_db_held(&f->target->db, f->part.id, &n, &n_of) &&
-           take_outbox(f) && apply_deletions(f, n, n_of) &&
-           harvest_feed_flush(f->outbox);
+    return harvest_db_held(f->db, f->part.id, &n, &n_of) && take_outbox(f) &&
+           apply_deletions(f, n, n_of) && harvest_feed_flush(f->outbox);
 }
 
 bool
 harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
 {
-    struct harvest_db *db = &f->target->db;
     uint64_t n_of;
 
-    if (!harvest_db_count(db, 0, n))
+    if (!harvest_db_count(f->db, 0, n))
         return false;
     if (*n == 0 || *n > f->target->options->accept_deletions)
         return true;
     *n = 0;
     /* An empty list: it lacks all of them. */
-    return take_outbox(f) && harvest_db_begin_list(db, 0) &&
-           harvest_db_end_list(db, 0, DATETIME_NONE, &n_of, &n_of) &&
+    return take_outbox(f) && harvest_db_begin_list(f->db, 0) &&
+           harvest_db_end_list(f->db, 0, DATETIME_NONE, &n_of, &n_of) &&
            delete_held(f, 0) && harvest_feed_flush(f->outbox);
 }

@@ -30,6 +30,7 @@ struct harvest_outbox {
 
 struct harvest_feed {
     struct harvest_target *target;
+    struct harvest_db *db; /* the target's */
     struct harvest_outbox *outbox;
     const char *url;
     struct harvest_part part;
@@ -53,7 +54,6 @@ struct harvest_feed {
     bool is_unproven;        /* it does not show all deletions */
     struct td_client *files; /* for the bytes of copies; NULL: there are none */
     struct buf loc;          /* of a copy, or what a filter sees */
-    bool is_lacking;         /* the bytes of the last copy could not be had */
 };
 
 /* Applies a message. False: the harvest has to end (target->end). */

@@ -28,10 +28,21 @@ harvest_target_say(const struct harvest_target *t, const char *format, ...)
 }
 
 bool
-harvest_target_fail(struct harvest_target *t, enum harvest_end end)
+harvest_target_end(struct harvest_target *t, enum harvest_end end)
 {
-    t->end = end;
+    if (!t->is_over)
+        t->end = end;
+    t->is_over = true;
     return false;
+}
+
+enum harvest_end
+harvest_end_of(enum td_status rc)
+{
+    return rc == TD_STOPPED   ? HARVEST_STOPPED
+           : rc == TD_GONE    ? HARVEST_GONE
+           : rc == TD_INVALID ? HARVEST_USAGE
+                              : HARVEST_FAILED;
 }
 
 bool
@@ -53,8 +64,8 @@ harvest_target_turn(struct harvest_target *t, int wait_ms)
     for (size_t i = 0; i <= how->n_sources; i++)
         if (td_service(i < how->n_sources ? how->sources[i].client
                                           : t->client) == TD_STOPPED)
-            return harvest_target_fail(t, HARVEST_STOPPED);
-    return !t->end;
+            return harvest_target_end(t, HARVEST_STOPPED);
+    return !t->is_over;
 }
 
 /* Decides what follows on a failed call, and waits if it `is_passing`. True: it
@@ -66,19 +77,16 @@ may_try_again(struct harvest_target *t, enum td_status rc, bool is_passing,
     unsigned asked_s, ms;
 
     if (rc == TD_STOPPED)
-        return harvest_target_fail(t, HARVEST_STOPPED);
-    if (!is_passing) {
-        harvest_target_say(t, "%s", td_problem(t->client));
-        return harvest_target_fail(t, rc == TD_GONE      ? HARVEST_GONE
-                                      : rc == TD_INVALID ? HARVEST_USAGE
-                                                         : HARVEST_FAILED);
-    }
+        return harvest_target_end(t, HARVEST_STOPPED);
+    if (!is_passing)
+        return HARVEST_TARGET_FAIL(t, harvest_end_of(rc), "%s",
+                                   td_problem(t->client));
     td_answered(t->client, &asked_s);
     ms = pause_asked(pause_ms, PAUSE_MOST_MS, asked_s);
     harvest_target_say(t, "%s; again in %.1f s", td_problem(t->client),
                        ms / 1000.0);
     return !client_wait(t->client, ms, NULL) ||
-           harvest_target_fail(t, HARVEST_STOPPED);
+           harvest_target_end(t, HARVEST_STOPPED);
 }
 
 void
@@ -118,16 +126,16 @@ seq_of(const char *position)
     return dash ? strtoull(dash + 1, NULL, 10) : 0;
 }
 
-/* Records the answer. If others have posted since the state's position, that
- * stays: harvest_target_look reads their changes. */
+/* Records that the set has the post, from entry `first` on. If others have
+ * posted since the state's position, that stays: harvest_target_look reads
+ * their changes. */
 static bool
-note_posted(struct harvest_target *t, const struct td_receipt *receipt)
+note_posted(struct harvest_target *t, uint64_t first, const char *position)
 {
-    const char *noted = t->db.target;
-    bool is_next = receipt->first == seq_of(noted) + 1;
+    bool is_next = first == seq_of(t->db.target) + 1;
 
-    harvest_epoch_of(t->epoch, receipt->position);
-    return harvest_db_posted(&t->db, is_next ? receipt->position : NULL);
+    harvest_epoch_of(t->epoch, position);
+    return harvest_db_posted(&t->db, is_next ? position : NULL);
 }
 
 /* Says the change that the broker refused, if the answer names it. */
@@ -175,7 +183,7 @@ deliver_post(struct harvest_target *t, const struct harvest_post *post)
                                        post->size, &how, &receipt);
 
         if (rc == TD_OK)
-            return note_posted(t, &receipt);
+            return note_posted(t, receipt.first, receipt.position);
         /* 409: the broker still works on the first attempt. */
         is_passing = rc == TD_UNREACHABLE ||
                      (rc == TD_REFUSED && td_answered(t->client, NULL) == 409);
@@ -187,29 +195,58 @@ deliver_post(struct harvest_target *t, const struct harvest_post *post)
     }
 }
 
-/* Searches the set for a post that was sealed long ago. */
+/* The entries of the set */
 
-struct sought {
-    struct post_search search;
-    uint64_t last;                   /* its last entry */
-    char position[TD_POSITION_SIZE]; /* after that; "": not found */
+struct reading {
+    struct harvest_target *target;
+    struct post_search *search; /* for an own post; NULL: what others did */
+    uint64_t found;             /* the last entry of that post; 0: none */
+    bool is_adoption;
+    bool has_failed; /* the state */
+    char position[TD_POSITION_SIZE];
 };
+
+/* Reads the set's entries after `after`, NULL: all of it. */
+static bool
+read_set(struct harvest_target *t, const char *after, td_message_fn *on_message,
+         struct reading *r)
+{
+    const struct td_follow_options how = {
+        .after = after,
+        .until_caught_up = 1,
+        .baseline = r->search ? TD_NO_BASELINE
+                    : after   ? TD_BASELINE_GONE
+                              : TD_BASELINE_FIRST,
+    };
+    unsigned pause_ms = PAUSE_FIRST;
+
+    for (;;) {
+        enum td_status rc;
+
+        if (r->search)
+            r->search->n_found = 0;
+        rc = td_follow(t->client, t->url, &how, on_message, r);
+        if (rc == TD_OK || r->found)
+            return true;
+        db_rollback(&t->db.db); /* up to the last seal or note */
+        if (r->has_failed ||
+            !may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
+            return false;
+    }
+}
 
 static int
 on_sought(const struct td_message *message, void *user)
 {
-    struct sought *s = user;
+    struct reading *r = user;
 
-    for (size_t i = 0; i < message->n_changes; i++) {
-        const struct td_change *c = &message->changes[i];
-
-        if (post_search_next(&s->search, harvest_text_of(c))) {
-            position_write(s->position, message->position, c->seq);
-            s->last = c->seq;
-            return 1;
+    for (size_t i = 0; i < message->n_changes && !r->found; i++)
+        if (post_search_next(r->search,
+                             harvest_text_of(&message->changes[i]))) {
+            r->found = message->changes[i].seq;
+            position_write(r->position, message->position, r->found);
         }
-    }
-    return 0;
+    return r->found > 0;
 }
 
 /* The broker may have forgotten the key: searches its later entries for the
@@ -218,35 +255,19 @@ static bool
 look_for(struct harvest_target *t, const struct harvest_post *post)
 {
     const char *noted = t->db.target;
-    struct sought s = {.last = 0};
-    struct td_follow_options how = {
-        .after = noted[0] ? noted : "0",
-        .until_caught_up = 1,
-    };
-    struct td_receipt receipt = {.position = ""};
-    enum td_status rc = TD_MEMORY;
+    struct post_search search;
+    struct reading r = {.target = t, .search = &search};
     bool is_good = false;
 
     harvest_target_say(
         t, "a post of %zu entries was not answered a day ago; looking for it",
         post->n);
-    if (post_search_init(&s.search, post))
-        rc = td_follow(t->client, t->url, &how, on_sought, &s);
-    if (s.position[0]) {
-        snprintf(receipt.position, sizeof(receipt.position), "%.63s",
-                 s.position);
-        receipt.first = s.last - post->n + 1;
-        is_good = note_posted(t, &receipt);
-    } else if (rc == TD_OK) {
-        is_good = deliver_post(t, post);
-    } else if (rc != TD_STOPPED) {
-        harvest_target_say(t, "cannot tell whether the set has it: %s",
-                           rc == TD_MEMORY ? NO_MEMORY : td_problem(t->client));
-        harvest_target_fail(t, HARVEST_FAILED);
-    } else {
-        harvest_target_fail(t, HARVEST_STOPPED);
-    }
-    post_search_fini(&s.search);
+    if (!post_search_init(&search, post))
+        HARVEST_TARGET_FAIL(t, HARVEST_FAILED, NO_MEMORY);
+    else if (read_set(t, noted[0] ? noted : "0", on_sought, &r))
+        is_good = r.found ? note_posted(t, r.found - post->n + 1, r.position)
+                          : deliver_post(t, post);
+    post_search_fini(&search);
     return is_good;
 }
 
@@ -328,13 +349,6 @@ check_identity(struct harvest_target *t, const char *position, bool *is_other)
 
 /* What the set has */
 
-struct reading {
-    struct harvest_target *target;
-    bool is_adoption;
-    bool has_failed; /* the state */
-    char position[TD_POSITION_SIZE];
-};
-
 static int
 on_own_message(const struct td_message *message, void *user)
 {
@@ -364,30 +378,6 @@ on_own_message(const struct td_message *message, void *user)
     return r->has_failed;
 }
 
-/* Reads the set's own changes after `after`, NULL: all of it. */
-static bool
-read_set(struct harvest_target *t, const char *after, struct reading *r)
-{
-    const struct td_follow_options how = {
-        .after = after,
-        .until_caught_up = 1,
-        .baseline = after ? TD_BASELINE_GONE : TD_BASELINE_FIRST,
-    };
-    unsigned pause_ms = PAUSE_FIRST;
-
-    for (;;) {
-        enum td_status rc =
-            td_follow(t->client, t->url, &how, on_own_message, r);
-
-        if (rc == TD_OK)
-            return true;
-        db_rollback(&t->db.db); /* up to the last seal or note */
-        if (r->has_failed ||
-            !may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
-            return false;
-    }
-}
-
 bool
 harvest_target_begin(struct harvest_target *t, bool *is_other)
 {
@@ -400,7 +390,7 @@ harvest_target_begin(struct harvest_target *t, bool *is_other)
         return true;
     /* A post that was sealed before may have moved it. */
     return ask_position(t, r.position) &&
-           (seq_of(r.position) == 0 || read_set(t, NULL, &r)) &&
+           (seq_of(r.position) == 0 || read_set(t, NULL, on_own_message, &r)) &&
            harvest_db_end_adoption(&t->db, r.position);
 }
 
@@ -419,7 +409,7 @@ harvest_target_look(struct harvest_target *t, bool *is_other)
         return false;
     if (*is_other || !strcmp(position, noted))
         return true;
-    return read_set(t, noted[0] ? noted : "0", &r) &&
+    return read_set(t, noted[0] ? noted : "0", on_own_message, &r) &&
            harvest_db_end_disturbance(&t->db) &&
            harvest_db_note_target(&t->db,
                                   r.position[0] ? r.position : position);
@@ -440,7 +430,7 @@ harvest_target_report(struct harvest_target *t, struct slice json)
     if (status == 405 || status == 404) /* the same, or there is no set yet */
         rc = TD_OK;
     if (rc == TD_STOPPED)
-        return harvest_target_fail(t, HARVEST_STOPPED);
+        return harvest_target_end(t, HARVEST_STOPPED);
     if (rc &&
         strncmp(t->trouble, td_problem(t->client), sizeof(t->trouble) - 1) != 0)
         harvest_target_say(t, "the broker was not told: %s",

@@ -23,7 +23,8 @@ struct harvest_target {
     struct filter filter;         /* of resources */
     struct problem why;           /* of the state */
     char epoch[TD_POSITION_SIZE]; /* of its log; "": there is no set yet */
-    enum harvest_end end;         /* why a function returned false */
+    enum harvest_end end;         /* of the harvest, as far as it is known */
+    bool is_over;                 /* the harvest has to end */
     bool has_no_route;            /* the broker has no route for reports */
     char *reported; /* the last report, without times; NULL: none */
     int64_t reported_ms;
@@ -35,11 +36,19 @@ struct harvest_target {
 void harvest_target_say(const struct harvest_target *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Ends the harvest: returns false. */
-bool harvest_target_fail(struct harvest_target *t, enum harvest_end end);
+/* Ends the harvest, unless it is over already: that has its reason. Returns
+ * false. */
+bool harvest_target_end(struct harvest_target *t, enum harvest_end end);
 
-/* The functions below return false if the harvest has to end: t->end says how,
- * and the reason was said; or the state failed, as t->why says. */
+/* The same, after a line that says why. */
+#define HARVEST_TARGET_FAIL(t, end, ...) \
+    (harvest_target_say((t), __VA_ARGS__), harvest_target_end((t), (end)))
+
+/* How a harvest ends after a call that failed. */
+enum harvest_end harvest_end_of(enum td_status rc);
+
+/* The functions below return false if the harvest has to end: it is over; or
+ * the state failed, as t->why says. */
 
 /* Waits until a handle has work, for at most `wait_ms` (-1: any), and has it
  * done. */

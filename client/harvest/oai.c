@@ -130,18 +130,6 @@ static const struct field {
     {"/metadata/dc/creator", TO(author)},
 };
 
-/* Cuts a text that is longer than `max`, between two characters. */
-static struct slice
-cut(struct slice text, size_t max, bool *is_cut)
-{
-    if (text.size <= max)
-        return text;
-    *is_cut = true;
-    while (max > 0 && (text.data[max] & 0xc0) == 0x80)
-        max--;
-    return (struct slice){text.data, max};
-}
-
 /* A record, or a header of ListIdentifiers, is a child of a child of the
  * root. */
 #define RECORD_DEPTH 3
@@ -162,8 +150,9 @@ keep_text(struct look *l, struct slice text, struct problem *why)
         path.size -= strlen(fields[i].path);
         if (slice_find(path, "/record/"))
             continue;
+        l->is_cut |= to >= l->title && text.size >= fields[i].size;
         if (to >= l->title)
-            text = cut(text, fields[i].size - 1, &l->is_cut);
+            text = slice_cut(text, fields[i].size - 1);
         if (!slice_copy(to, fields[i].size, text) && to == l->next)
             return problem(why, STATUS_MALFORMED, "its token is too long");
     }

@@ -51,7 +51,6 @@ take_field(struct reading *r, enum json_event event, struct slice text)
 {
     for (size_t i = 0; r->depth == 1 && i < r->n_members; i++) {
         struct json_fields_member *member = &r->members[i];
-        size_t size = text.size;
 
         if (strcmp(member->name, r->path) != 0)
             continue;
@@ -59,14 +58,10 @@ take_field(struct reading *r, enum json_event event, struct slice text)
             member->is_there = number_read(text, member->number);
         if (event != JSON_STRING || !member->text)
             return;
-        if (size >= member->size) {
-            size = member->size - 1;
-            while (size && ((unsigned char)text.data[size] & 0xc0) == 0x80)
-                size--;
-        }
-        if (size)
-            memcpy(member->text, text.data, size);
-        member->text[size] = '\0';
+        text = slice_cut(text, member->size - 1);
+        if (text.size)
+            memcpy(member->text, text.data, text.size);
+        member->text[text.size] = '\0';
         member->is_there = true;
         return;
     }

@@ -286,6 +286,9 @@ survey_document_same(struct survey *l)
                l->document);
 }
 
+const struct survey_resource survey_resource_unknown = {
+    DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
+
 bool
 survey_resources_agree(const struct survey_resource *had,
                        const struct survey_resource *now, bool *is_proven)

@@ -150,6 +150,8 @@ struct survey_resource {
     uint64_t length;
 };
 
+extern const struct survey_resource survey_resource_unknown;
+
 /* True if both versions agree on lastmod, hash and length, as far as both have
  * them. *is_proven: they have one of these in common, or neither has any. */
 bool survey_resources_agree(const struct survey_resource *had,
