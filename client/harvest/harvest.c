@@ -360,8 +360,7 @@ handle_failure(struct reader *r, enum td_status rc, const char *why)
         r->is_split = true;
         return;
     }
-    /* A base URL. */
-    if (!r->is_oai && !r->feed.part.position[0] && strcasestr(r->url, "oai")) {
+    if (strstr(why, ": a provider of OAI-PMH")) {
         r->is_oai = true;
         return;
     }
@@ -401,6 +400,15 @@ on_end(enum td_status rc, const char *why, void *user)
     r->is_done |= rc == TD_OK && h->options->is_once;
     if (rc == TD_OK)
         r->begin_ms = clock_steady_ms() + h->options->every_ms;
+}
+
+/* True if it is a provider of OAI-PMH, or has to be asked first: the host of a
+ * base URL may be a source of another kind. */
+static bool
+may_be_provider(const struct reader *r)
+{
+    return r->is_oai ||
+           (!r->feed.part.position[0] && strcasestr(r->url, "oai"));
 }
 
 /* Reads a provider of OAI-PMH: one look. */
@@ -471,8 +479,12 @@ open_follower(struct reader *r)
     r->is_anew = false;
     r->has_ended = false;
     r->feed.is_listing = r->feed.is_replay = false;
+    if (may_be_provider(r) && !r->is_oai)
+        r->is_oai = oai_answers(r->source->client, &r->feed);
     if (r->is_oai)
         return read_oai(r, after);
+    if (h->target.is_over)
+        return false;
     rc = td_follower_open(r->source->client, r->url, &options, on_message, r,
                           &r->follower);
     if (rc)
@@ -631,18 +643,19 @@ find_other(struct harvest *h, char other[HARVEST_TEXT_SIZE])
 
 /* The loop */
 
-/* A look at a provider waits while the others go on. */
+/* Opens the readers that are due: of providers, or the others. */
 static bool
-open_providers(struct harvest *h)
+open_due(struct harvest *h, bool are_providers)
 {
     for (size_t i = 0; i < h->n_readers && !h->target.is_over; i++) {
         struct reader *r = h->readers[i];
 
-        if (r->is_oai && !r->is_done && r->begin_ms <= clock_steady_ms() &&
-            !open_follower(r))
+        if (!r->follower && !r->is_done && !r->is_split &&
+            may_be_provider(r) == are_providers &&
+            r->begin_ms <= clock_steady_ms() && !open_follower(r))
             return false;
     }
-    return true;
+    return !h->target.is_over;
 }
 
 /* Opens what is due. False: nothing is left to do, or it is over. */
@@ -666,14 +679,10 @@ open_readers(struct harvest *h)
             r->feed.part.position[0] = r->feed.part.doubt[0] = '\0';
             r->begin_ms = 0;
         }
-        if (r->is_done || r->is_split)
-            continue;
-        is_busy = true;
-        if (!r->follower && !r->is_oai && r->begin_ms <= clock_steady_ms() &&
-            !open_follower(r))
-            return false;
+        is_busy |= !r->is_done && !r->is_split;
     }
-    return open_providers(h) && is_busy && !h->target.is_over;
+    /* A request to a provider waits while the others go on. */
+    return open_due(h, false) && open_due(h, true) && is_busy;
 }
 
 /* Waits until a handle or a reader has work, and has it done. */

@@ -43,6 +43,7 @@ struct look {
     struct td_client *client;
     struct harvest_feed *feed;
     struct problem *why;
+    unsigned n_attempts; /* of a request */
     struct fetch *fetch; /* NULL: it has ended */
     char from[DATETIME_SIZE + 1], token[8192];
     unsigned n_pages;
@@ -255,7 +256,7 @@ exchange(struct look *l, const char *url)
                 fetch_free(l->fetch);
                 return STATUS_STOPPED;
             }
-        if (l->why->rc != STATUS_UNREACHABLE || n == ATTEMPTS ||
+        if (l->why->rc != STATUS_UNREACHABLE || n == l->n_attempts ||
             l->why->retry_after_s > PATIENCE_DEFAULT / 1000)
             return l->why->rc;
         left_ms = pause_asked(&pause_ms, PAUSE_MOST_MS, l->why->retry_after_s);
@@ -360,18 +361,37 @@ read_list(struct look *l)
                : STATUS_STOPPED;
 }
 
+static enum status
+identify(struct look *l)
+{
+    enum status rc = client_add_source(l->client, l->feed->url);
+
+    if (!rc)
+        rc = ask(l, "Identify");
+    if (rc == STATUS_MALFORMED)
+        problem_prefix(l->why, rc, "no provider of OAI-PMH: ");
+    return rc;
+}
+
+bool
+oai_answers(struct td_client *client, struct harvest_feed *feed)
+{
+    struct problem why = {.text = ""};
+    struct look l = {client, feed, &why, 1, .token = ""};
+
+    return !identify(&l);
+}
+
 enum td_status
 oai_read(struct td_client *client, struct harvest_feed *feed, const char *after,
          struct problem *why)
 {
-    struct look l = {client, feed, why, .token = ""};
+    struct look l = {client, feed, why, ATTEMPTS, .token = ""};
     bool is_persistent;
     unsigned n_anew = 0;
     int64_t us;
-    enum status rc = client_add_source(client, feed->url);
+    enum status rc = identify(&l);
 
-    if (!rc)
-        rc = ask(&l, "Identify");
     is_persistent = !strcmp(l.deleted_record, "persistent");
     /* A provider that begins later has begun anew since. */
     if ((is_persistent || !feed->target->options->is_once) &&

@@ -18,6 +18,11 @@
 
 #include "client/harvest/harvest_feed.h"
 
+/* True if the feed's URL answers as a provider does to Identify. It is asked
+ * once. Turns the loops of all handles while it waits; false, too, if the
+ * harvest is over then. */
+bool oai_answers(struct td_client *client, struct harvest_feed *feed);
+
 /* Reads the provider of feed->url: its base URL, or any request. `after`: the
  * position; reads all records if it is none, and where the provider has to.
  * TD_OK: `why` says why the list is not known to be complete; "": it is,

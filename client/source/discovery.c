@@ -708,6 +708,8 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
                 d->job->url);
         return discover_miss(d, &why);
     }
+    if (slice_find(text, "<OAI-PMH") && !html_is_page(text))
+        discover_break(d, "a provider of OAI-PMH: `tidings harvest` reads it");
     /* XML or gzip, but no page: it was meant as a document. */
     while (text.size > 0 && memchr(" \t\r\n\xEF\xBB\xBF", text.data[0], 7))
         slice_skip(&text, 1);

@@ -86,20 +86,30 @@ def test_a_second_look_asks_for_what_is_new(provider, target, harvest):
 
 # Whatever a user pastes is the same provider: its base URL, and requests of it.
 @pytest.mark.parametrize(
-    "query",
-    ["", "verb=Identify", "verb=ListIdentifiers&metadataPrefix=oai_dc", "verb=ListRecords",
-     "verb=GetRecord&metadataPrefix=oai_dc&identifier=oai%3Ap.example%3A3",
-     "page=oai&verb=ListSets#top", "verb=ListRecords&resumptionToken=%210"],
+    "path",
+    ["oai", "records", "oai?verb=Identify", "oai?verb=ListIdentifiers&metadataPrefix=oai_dc",
+     "oai?verb=ListRecords", "oai?verb=GetRecord&metadataPrefix=oai_dc&identifier=oai%3Ap.example%3A3",
+     "oai?page=oai&verb=ListSets#top", "oai?verb=ListRecords&resumptionToken=%210"],
 )  # fmt: skip
-def test_any_request_names_the_provider(query, provider, target, harvest):
+def test_any_request_names_the_provider(path, provider, target, harvest):
     loc = ("--loc", "http://r.example/{id}")
-    output = harvest(*loc, url=provider.link(query)).output()
+    url = f"{provider.url}/{path}"
+    output = harvest(*loc, url=url).output()
     assert "7 held + 0 deleted + 0 could not be read = 7" in output
     assert held(target) == set("1234567")
     provider.delete(3, "2026-10-01T00:00:00Z")
-    assert "1 deleted" in harvest(*loc, url=provider.link(query)).output()
+    assert "1 deleted" in harvest(*loc, url=url).output()
     assert held(target) == set("124567")
     assert provider.last_list()["metadataPrefix"] == ["oai_dc"]
+
+
+# A name makes no provider; and who cannot read one says what it is.
+def test_a_source_is_what_it_answers(provider, target, harvest, site, run):
+    site.put("/oai/list.txt", "http://r.example/x\n")
+    assert ": text, " in harvest(url=site.link("/oai/list.txt")).output()
+    assert held(target) == {"x"}
+    errors = run("tidings", "get", f"{provider.url}/records", status=1).errors()
+    assert "a provider of OAI-PMH: `tidings harvest` reads it" in errors
 
 
 # The loc has the identifier, escaped, or its local part.
@@ -309,7 +319,7 @@ def begin(provider, target, start, tmp_path):
 
     def begin(*sources):
         options = ("--state", tmp_path / "state", "--every", "0.1")
-        return start("tidings", "harvest", provider.link(), *sources, target.url, *options)
+        return start("tidings", "harvest", *sources, target.url, *options)
 
     return begin
 
@@ -322,7 +332,7 @@ def test_a_harvest_that_is_killed(provider, target, harvest, begin):
         return answer
 
     provider.tricks = [trick]
-    process = begin()
+    process = begin(provider.link())
     provider.asked.find(lambda asked: asked.get("resumptionToken") == ["!6"])
     process.kill()
     provider.tricks = []
@@ -333,14 +343,15 @@ def test_a_harvest_that_is_killed(provider, target, harvest, begin):
 
 # A provider that is silent, or asks to be left alone, holds up no other source; and the
 # harvest ends when it is told to.
+@pytest.mark.parametrize("query", ["", "verb=ListRecords"])
 @pytest.mark.parametrize("is_silent", [True, False], ids=["silent", "busy"])
-def test_a_provider_that_makes_wait(is_silent, provider, target, site, begin):
+def test_a_provider_that_makes_wait(is_silent, query, provider, target, site, begin):
     site.put("/list.txt", "http://r.example/x\n")
     if is_silent:
         provider.hold()
     else:
         provider.tricks = [lambda *_: (503, ["Retry-After: 30"], "")]
-    process = begin(site.link("/list.txt"))
+    process = begin(provider.link(query), site.link("/list.txt"))
     target.wait_last(1)
     assert told(target) == [("created", "x")]
     site.put("/list.txt", "http://r.example/x\nhttp://r.example/y\n")
@@ -374,12 +385,12 @@ def test_a_provider_of_another_author(target, run, tmp_path):
 
 
 # A set that the broker itself provides.
-@pytest.mark.parametrize("verb", ["ListRecords", "ListIdentifiers"])
-def test_a_set_of_our_own(verb, broker, target, run, tmp_path):
+@pytest.mark.parametrize("query", ["", "?verb=ListRecords&metadataPrefix=oai_dc", "?verb=ListIdentifiers"])
+def test_a_set_of_our_own(query, broker, target, run, tmp_path):
     source = broker.set()
     source.post(250)
-    url = f"{source.url}/oai?verb={verb}&metadataPrefix=oai_dc"
-    loc = ("--loc", "http://r.example/{id}") if verb == "ListIdentifiers" else ()
+    url = f"{source.url}/oai{query}"
+    loc = ("--loc", "http://r.example/{id}") if "Identifiers" in query else ()
     command = ("tidings", "harvest", url, target.url, "--once", *loc)
     options = ("--state", tmp_path / "state")
     line = run(*command, *options).output()
