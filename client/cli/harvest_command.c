@@ -47,10 +47,12 @@ static const struct option options[] = {
     {"loc", "URL", LENT(how.loc), NULL, "of OAI-PMH: https://a.org/{id}"},
     {"republish", NULL, FLAG(how.republishes), NULL,
      "store the bytes, too, under addresses of the set: SET-URL/r/..."},
+    {"records", NULL, FLAG(how.stores_records), NULL,
+     "of OAI-PMH: store each record, too, as a document of XML"},
     {"filter", "FILTER", LENT(how.filter), NULL,
      "a part: 'tag=a&prefix=http://...&type=image/*', or all"},
     {"max-file", "BYTES", LIMIT(limits.max_file_bytes), "none",
-     "with --republish: leave out a resource that is longer"},
+     "with --republish, --records: leave out what is longer"},
     LIMIT_ROWS(limits),
     {"target-header", "LINE", .help = "as --header, for the server of the set",
      .may_repeat = true},
@@ -340,6 +342,7 @@ run_harvest(const struct arguments *arguments)
     how->n_sources = n;
     how->state = state;
     how->is_once |= how->is_dry;
+    how->max_record_bytes = values->limits.max_file_bytes;
     how->say = say_text;
     how->on_look = on_look;
     how->on_change = values->is_verbose ? print_change : NULL;

@@ -42,6 +42,17 @@ on_bytes(const struct fetch_answer *answer, struct slice bytes, void *user)
     return !o->bytes.failed;
 }
 
+void
+copy_add_part(struct buf *parts, const char *boundary, struct slice loc,
+              const char *type, struct slice bytes)
+{
+    buf_add_format(parts,
+                   "\r\n--%s\r\nContent-Location: %.*s\r\n"
+                   "Content-Type: %s\r\n\r\n",
+                   boundary, SLICE_ARG(loc), type);
+    buf_add_slice(parts, bytes);
+}
+
 enum td_status
 copy_fetch(struct td_client *client, const char *url,
            const struct survey_resource *version, struct slice loc,
@@ -80,13 +91,8 @@ copy_fetch(struct td_client *client, const char *url,
         rc = digest_check_add(digests, buf_slice(&o.bytes), why);
     if (!rc)
         rc = digest_check_end(digests, why);
-    if (!rc) {
-        buf_add_format(parts,
-                       "\r\n--%s\r\nContent-Location: %.*s\r\n"
-                       "Content-Type: %s\r\n\r\n",
-                       boundary, SLICE_ARG(loc), o.type);
-        buf_add_slice(parts, buf_slice(&o.bytes));
-    }
+    if (!rc)
+        copy_add_part(parts, boundary, loc, o.type, buf_slice(&o.bytes));
     digest_check_free(digests);
     buf_fini(&answer.body);
     buf_fini(&o.bytes);

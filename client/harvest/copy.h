@@ -24,6 +24,10 @@
 /* Appends the address, below `home`: "http://hub.example.net/sets/copy/r/". */
 void copy_write_loc(struct buf *to, const char *home, struct slice loc);
 
+/* Appends the bytes of `loc` to `parts` of a post. */
+void copy_add_part(struct buf *parts, const char *boundary, struct slice loc,
+                   const char *type, struct slice bytes);
+
 /* Fetches the original at `url`, checks the hash and the length of the version,
  * and appends it to `parts` of a post, as the bytes of `loc`. Blocks. Else
  * nothing is appended: the client's problem says why. */

@@ -424,6 +424,10 @@ read_oai(struct reader *r, const char *after)
     if ((how->is_once && r->feed.part.doubt[0]) ||
         age_us >= (int64_t)how->compare_ms * 1000)
         after = "";
+    if (how->stores_records && strstr(r->url, "verb=ListIdentifiers"))
+        return HARVEST_TARGET_FAIL(t, HARVEST_USAGE,
+                                   "--records needs ListRecords: "
+                                   "ListIdentifiers has no records");
     if (how->republishes || t->filter.text_size)
         return HARVEST_TARGET_FAIL(t, HARVEST_USAGE, "%s takes no OAI-PMH",
                                    how->republishes ? "--republish"
@@ -561,7 +565,8 @@ add_reader(struct harvest *h, const struct harvest_source *source,
         return end_with_target(h);
     }
     r->feed.listed_us = r->feed.part.listed_us;
-    r->is_oai = strstr(url, "?verb=") || strstr(url, "&verb=") ||
+    r->is_oai = h->options->stores_records || strstr(url, "?verb=") ||
+                strstr(url, "&verb=") ||
                 !datetime_read(slice_of(r->feed.part.position), &us);
     if (source->files && client_add_source(source->files, source->url))
         goto failed;

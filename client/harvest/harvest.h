@@ -61,6 +61,8 @@ struct harvest_options {
     bool keeps_links;          /* also collection and canonical */
     bool skips_bad;            /* rows that were left out are no failure */
     bool republishes;          /* the set gets copies (copy.h) */
+    bool stores_records;       /* the set gets records of OAI-PMH as bytes */
+    uint64_t max_record_bytes; /* of these; 0: no limit */
     const char *filter;        /* of resources (part_filter.h); "all"; NULL:
                                   that of the last time */
     void (*say)(const char *text, void *user);

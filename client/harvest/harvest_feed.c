@@ -17,6 +17,13 @@ fail_memory(const struct harvest_feed *f)
 
 /* The outbox */
 
+/* True if its posts have the bytes of resources. */
+static bool
+has_parts(const struct harvest_feed *f)
+{
+    return f->files || f->target->options->stores_records;
+}
+
 /* Moves the part to the position behind its changes; without changes, it stores
  * the part. */
 bool
@@ -32,7 +39,7 @@ harvest_feed_flush(struct harvest_outbox *o)
     t = f->target;
     position = f->has_position ? f->position : NULL;
     BUF_ADD(&o->body, "]\n");
-    if (f->files) {
+    if (has_parts(f)) {
         buf_add_slice(&o->body, buf_slice(&o->parts));
         buf_add_format(&o->body, "\r\n--%s--\r\n", o->boundary);
     }
@@ -88,7 +95,8 @@ loc_of(struct harvest_feed *f, const struct td_change *c)
     return buf_slice(&f->loc);
 }
 
-/* Adds the bytes of a copy to the post; false: they cannot be had. */
+/* Adds the bytes of a record, or of a copy, to the post; false: they cannot be
+ * had. */
 static bool
 add_bytes(struct harvest_feed *f, struct slice loc, struct slice text,
           const struct survey_resource *version)
@@ -99,6 +107,11 @@ add_bytes(struct harvest_feed *f, struct slice loc, struct slice text,
     enum td_status rc = TD_MEMORY;
     char *url;
 
+    if (!f->files) {
+        copy_add_part(&o->parts, o->boundary, loc, "application/xml",
+                      f->record);
+        return true;
+    }
     json_slices_member(text, "loc", &original);
     url = slice_dup(json_slices_text(original));
     if (url)
@@ -147,7 +160,7 @@ post_change(struct harvest_feed *f, int64_t part, struct slice loc,
     enum harvest_verdict verdict = HARVEST_ODD;
     size_t mark = body->size;
 
-    if (f->files && !f->outbox->n)
+    if (has_parts(f) && !f->outbox->n)
         buf_add_format(body, "--%s\r\nContent-Type: application/json\r\n\r\n",
                        f->outbox->boundary);
     if (text.size)
@@ -157,7 +170,7 @@ post_change(struct harvest_feed *f, int64_t part, struct slice loc,
                                    "%s: the entry of %.*s cannot be read",
                                    f->url, SLICE_ARG(loc));
     if (verdict == HARVEST_RING ||
-        (f->files && !is_deleted && !add_bytes(f, loc, text, version))) {
+        (has_parts(f) && !is_deleted && !add_bytes(f, loc, text, version))) {
         body->size = mark;
         return !t->is_over &&
                (verdict == HARVEST_RING ||
@@ -531,11 +544,12 @@ harvest_feed_begin_pass(struct harvest_feed *f, bool is_full)
  * out. */
 static void
 count_record(struct harvest_feed *f, struct slice identifier,
-             const struct harvest_record *had, bool is_deleted, bool is_held)
+             const struct harvest_record *had, bool is_deleted, bool is_held,
+             const char *fault)
 {
     if (!is_deleted && !is_held && !f->counts.left_out++)
-        snprintf(f->counts.left_out_text, HARVEST_TEXT_SIZE,
-                 "no loc, or that of another record: \"%s\"",
+        snprintf(f->counts.left_out_text, HARVEST_TEXT_SIZE, "%s: \"%s\"",
+                 fault ? fault : "no loc, or that of another record",
                  problem_quote(identifier).text);
     if (had->pass != f->survey_us || !identifier.size)
         ++*(is_deleted ? &f->n_tombs : is_held ? &f->n_held : &f->n_unread);
@@ -559,7 +573,8 @@ apply_record(struct harvest_feed *f, struct slice loc, const struct change *c,
 
 bool
 harvest_feed_record(struct harvest_feed *f, struct slice identifier,
-                    const struct change *c, uint64_t digest)
+                    const struct change *c, uint64_t digest, struct slice bytes,
+                    const char *fault)
 {
     bool is_deleted = c->kind == CHANGE_DELETED, is_held;
     struct slice loc = c->loc, gone;
@@ -568,6 +583,7 @@ harvest_feed_record(struct harvest_feed *f, struct slice identifier,
     if (!take_outbox(f) || !harvest_db_record(f->db, f->part.id, identifier,
                                               loc, f->survey_us, &had))
         return false;
+    f->record = bytes;
     gone = slice_of(had.loc);
     is_held = !is_deleted && loc.size && !had.is_taken && identifier.size;
     if (is_deleted) {
@@ -576,7 +592,7 @@ harvest_feed_record(struct harvest_feed *f, struct slice identifier,
     } else if (!is_held) {
         loc = gone; /* it stays as it was */
     }
-    count_record(f, identifier, &had, is_deleted, is_held);
+    count_record(f, identifier, &had, is_deleted, is_held, fault);
     if (gone.size && !slice_equal(gone, loc) &&
         !delete_resource(f, f->part.id, gone))
         return false;

@@ -53,6 +53,7 @@ struct harvest_feed {
     uint64_t n_held, n_tombs, n_unread;
     bool is_unproven;        /* it does not show all deletions */
     struct td_client *files; /* for the bytes of copies; NULL: there are none */
+    struct slice record;     /* the bytes of the present one; lent */
     struct buf loc;          /* of a copy, or what a filter sees */
 };
 
@@ -72,10 +73,13 @@ bool harvest_feed_end_replay(struct harvest_feed *feed);
 bool harvest_feed_begin_pass(struct harvest_feed *feed, bool is_full);
 
 /* `c`: the resource; loc size 0: it has no address that can be used. `digest`:
- * of all that the record says. A record without an identifier, without a loc,
- * or with that of another record cannot be used: it is left out. */
+ * of all that the record says. `bytes`: the record as a document, if the set
+ * stores that. A record without an identifier, without a loc, or with that of
+ * another record cannot be used: it is left out. `fault`: why it has no loc;
+ * NULL: nobody knows more. */
 bool harvest_feed_record(struct harvest_feed *feed, struct slice identifier,
-                         const struct change *c, uint64_t digest);
+                         const struct change *c, uint64_t digest,
+                         struct slice bytes, const char *fault);
 
 /* The pass has all records; `is_whole`: as many as the source counts. The next
  * one begins at `position`. */

@@ -364,6 +364,13 @@ on_own_message(const struct td_message *message, void *user)
 
         if (r->target->options->republishes)
             version.hash.size = 0; /* another one than the original's */
+        /* The state has a digest of the record; one without bytes needs them.
+         */
+        if (r->target->options->stores_records)
+            version = (struct survey_resource){
+                c->length == LENGTH_NONE ? DATETIME_NONE : version.lastmod_us,
+                {NULL, 0},
+                LENGTH_NONE};
         if (loc.size > 0 && !r->is_adoption)
             is_good = harvest_db_disturb(db, loc, is_gone ? NULL : &version);
         else if (loc.size > 0 && is_gone)

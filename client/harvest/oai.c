@@ -34,11 +34,21 @@
  *                 <metadata> <dc/>, or anything </metadata></record>
  *         <resumptionToken completeListSize=""/>
  *
+ * The child of metadata is what `--records` stores, as it stands in the answer.
+ *
  * ListIdentifiers has the headers alone. What a provider names as its own
  * address does not count. Texts are without the white space around them, and
  * the first of each counts. "": there is none, or it is too long; title,
  * summary and author are cut, then.
  */
+/* A record, or a header of ListIdentifiers, is a child of a child of the
+ * root. */
+#define RECORD_DEPTH  3
+#define CONTENT_DEPTH (RECORD_DEPTH + 2)
+
+/* Namespaces that are declared around a record, and by it. */
+#define SPACES_MAX 64
+
 struct look {
     struct td_client *client;
     struct harvest_feed *feed;
@@ -56,12 +66,36 @@ struct look {
     char url[8192]; /* dc:identifier that begins as a URL */
     char title[CHANGE_TITLE_MAX + 1], summary[CHANGE_SUMMARY_MAX + 1];
     char author[CHANGE_AUTHOR_MAX + 1];
-    bool is_cut;     /* one of these */
-    uint64_t digest; /* FNV-1a of all that it says */
+    bool is_cut;          /* one of these */
+    uint64_t digest;      /* FNV-1a of all that it says */
+    unsigned n_contents;  /* children of metadata */
+    struct slice content; /* the first of them, from tag to tag */
     /* The element that is read */
     struct buf path, text;
     unsigned depth;
+    /* With --records: */
+    struct slice raw;    /* what the parser has not come to; data NULL: it is
+                            without */
+    struct slice tag;    /* the last one */
+    struct buf document; /* made of the content */
+    struct xml_namespace spaces[SPACES_MAX]; /* declared down to the content */
+    size_t marks[CONTENT_DEPTH +
+                 2]; /* [depth]: how many of them are from above it */
 };
+
+/* Why the record cannot be stored; NULL: it can. */
+static const char *
+fault_of(const struct look *l)
+{
+    uint64_t max = l->feed->target->options->max_record_bytes;
+
+    if (!l->raw.data || !strcmp(l->status, "deleted"))
+        return NULL;
+    if (l->n_contents != 1)
+        return "metadata without a record";
+    return max && l->document.size > max ? "a record longer than --max-file"
+                                         : NULL;
+}
 
 /* Hands the record over. */
 static enum status
@@ -70,7 +104,7 @@ take_record(struct look *l)
     struct slice id = slice_of(l->identifier), local = id;
     struct harvest_feed *f = l->feed;
     const char *loc = f->target->options->loc;
-    const char *at = loc ? strchr(loc, '{') : NULL;
+    const char *at = loc ? strchr(loc, '{') : NULL, *fault = fault_of(l);
     char place[10000], *room;
     struct buf to;
     struct change c;
@@ -88,7 +122,7 @@ take_record(struct look *l)
         buf_add_text(&to, strchr(at, '}') + 1);
     }
     change_init(&c);
-    if (!to.failed && !uri_check_loc(buf_slice(&to), NULL))
+    if (!fault && !to.failed && !uri_check_loc(buf_slice(&to), NULL))
         c.loc = buf_slice(&to);
     (void)!entry_lastmod(slice_of(l->datestamp), &c, NULL);
     c.kind = strcmp(l->status, "deleted") ? CHANGE_UPDATED : CHANGE_DELETED;
@@ -99,7 +133,9 @@ take_record(struct look *l)
         snprintf(f->counts.mended_text, HARVEST_TEXT_SIZE,
                  "title, description or creator too long, cut: \"%s\"",
                  problem_quote(slice_of(l->identifier)).text);
-    return harvest_feed_record(f, slice_of(l->identifier), &c, l->digest)
+    return harvest_feed_record(f, slice_of(l->identifier), &c,
+                               fnv1a(l->digest, buf_slice(&l->document)),
+                               buf_slice(&l->document), fault)
                ? STATUS_OK
                : STATUS_STOPPED;
 }
@@ -131,10 +167,6 @@ static const struct field {
     {"/metadata/dc/creator", TO(author)},
 };
 
-/* A record, or a header of ListIdentifiers, is a child of a child of the
- * root. */
-#define RECORD_DEPTH 3
-
 /* Keeps a text of what is at the path. A token that is lost would be the end of
  * the list. */
 static enum status
@@ -160,6 +192,105 @@ keep_text(struct look *l, struct slice text, struct problem *why)
     return STATUS_OK;
 }
 
+/* Records as they stand */
+
+/* Skips a comment or the like. False: there is none. */
+static bool
+skip_other(struct slice *rest)
+{
+    return (slice_starts(*rest, "<!--") && slice_skip_past(rest, "-->")) ||
+           (slice_starts(*rest, "<![") && slice_skip_past(rest, "]]>")) ||
+           (slice_starts(*rest, "<?") && slice_skip_past(rest, "?>"));
+}
+
+/* Takes the next tag of a well-formed text off its front. */
+static struct slice
+take_tag(struct slice *rest)
+{
+    struct slice tag;
+    char end;
+
+    do
+        slice_take_until(rest, "<");
+    while (skip_other(rest));
+    tag = *rest;
+    do { /* a value of an attribute may have a ">" */
+        slice_take_until(rest, "'\">");
+        end = rest->size > 0 ? rest->data[0] : '>';
+        slice_skip(rest, rest->size > 0);
+        if (end != '>')
+            slice_take(rest, end);
+    } while (end != '>');
+    tag.size -= rest->size;
+    return tag;
+}
+
+/* Notes where an element begins, and the namespaces that it declares. */
+static void
+begin_raw(struct look *l, const struct xml_element *e)
+{
+    size_t n = l->depth <= CONTENT_DEPTH ? l->marks[l->depth] : 0;
+
+    l->tag = take_tag(&l->raw);
+    if (l->depth > CONTENT_DEPTH)
+        return;
+    for (size_t i = 0; i < e->n_namespaces && n < SPACES_MAX; i++)
+        l->spaces[n++] = e->namespaces[i];
+    l->marks[l->depth + 1] = n;
+    if (l->depth == CONTENT_DEPTH &&
+        slice_find(buf_slice(&l->path), "/record/metadata/") &&
+        !l->n_contents++)
+        l->content = l->tag;
+}
+
+/* Makes the content a document of its own: with the namespaces that it uses,
+ * and that are declared around it. */
+static void
+make_document(struct look *l)
+{
+    struct slice rest = l->content, name = slice_take_until(&rest, " \t\r\n/>");
+    bool has_prefix = memchr(name.data, ':', name.size);
+
+    buf_clear(&l->document);
+    buf_add_slice(&l->document, name);
+    for (size_t i = 0; i < l->marks[CONTENT_DEPTH]; i++) {
+        const char *prefix = (const char *)l->spaces[i].prefix;
+        char use[128];
+        bool is_used = !has_prefix;
+
+        snprintf(use, sizeof(use), "%s:", prefix ? prefix : "");
+        if (prefix)
+            is_used = slice_find(l->content, use);
+        for (size_t k = i + 1; k < l->marks[CONTENT_DEPTH + 1]; k++)
+            is_used &= l->spaces[k].prefix != l->spaces[i].prefix;
+        if (!is_used)
+            continue;
+        buf_add_format(&l->document, " xmlns%s%s=\"", prefix ? ":" : "",
+                       prefix ? prefix : "");
+        for (xml_name c = l->spaces[i].uri; c && *c; c++)
+            buf_add_format(&l->document, strchr("&<\"", *c) ? "&#%d;" : "%c",
+                           *c);
+        BUF_ADD(&l->document, "\"");
+    }
+    buf_add_slice(&l->document, rest);
+}
+
+static void
+end_raw(struct look *l)
+{
+    bool is_empty = slice_ends(l->tag, "/>");
+
+    if (!is_empty)
+        l->tag = take_tag(&l->raw);
+    if (l->depth == CONTENT_DEPTH && l->n_contents == 1 &&
+        slice_find(buf_slice(&l->path), "/record/metadata/")) {
+        l->content = slice_between(l->content.data, l->tag.data + l->tag.size);
+        make_document(l);
+    }
+    if (is_empty)
+        l->tag.size = 0;
+}
+
 static enum status
 on_start(void *user, const struct xml_element *e, struct problem *why)
 {
@@ -168,9 +299,13 @@ on_start(void *user, const struct xml_element *e, struct problem *why)
 
     buf_add_format(&l->path, "/%s", (const char *)e->name);
     buf_clear(&l->text);
-    if (++l->depth == RECORD_DEPTH)
+    if (++l->depth == RECORD_DEPTH) {
+        buf_clear(&l->document);
         memset(l->identifier, 0,
                offsetof(struct look, path) - offsetof(struct look, identifier));
+    }
+    if (l->raw.data)
+        begin_raw(l, e);
     for (size_t i = 0; !rc && i < e->n_attributes; i++) {
         struct slice value = xml_value(&e->attributes[i]);
         size_t size = l->path.size;
@@ -198,12 +333,16 @@ on_end(void *user, struct problem *why)
 {
     struct look *l = user;
     struct slice path = buf_slice(&l->path);
-    bool is_record =
-        l->depth-- == RECORD_DEPTH &&
-        (slice_ends(path, "/record") || slice_ends(path, "/header"));
+    bool is_record = l->depth == RECORD_DEPTH && (slice_ends(path, "/record") ||
+                                                  slice_ends(path, "/header"));
     enum status rc =
         keep_text(l, slice_without_spaces(buf_slice(&l->text)), why);
 
+    if (l->raw.data)
+        end_raw(l);
+    if (l->document.failed)
+        rc = problem_memory(why);
+    l->depth--;
     while (l->path.data[--l->path.size] != '/')
         continue;
     buf_clear(&l->text);
@@ -222,7 +361,9 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     l->fetch = NULL;
     *l->why = *why;
     memset(l->date, 0, sizeof(*l) - offsetof(struct look, date));
-    l->path.max = l->text.max = ANSWER_MAX;
+    l->path.max = l->text.max = l->document.max = ANSWER_MAX;
+    if (l->feed->target->options->stores_records)
+        l->raw = buf_slice(&answer->body);
     if (!why->rc && answer->status != 200)
         fetch_refused(l->why, answer);
     else if (!why->rc &&
@@ -234,6 +375,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     xml_free(xml);
     buf_fini(&l->path);
     buf_fini(&l->text);
+    buf_fini(&l->document);
 }
 
 /* Asks until there is an answer. STATUS_STOPPED: it is over. */

@@ -161,13 +161,14 @@ on_start(void *data, const xmlChar *name, const xmlChar *prefix,
     struct xml_element element = {
         .name = name,
         .ns = ns,
+        .namespaces = (const struct xml_namespace *)namespaces,
+        .n_namespaces = (size_t)n_namespaces,
         .attributes = (const struct xml_attribute *)attributes,
         .n_attributes = (size_t)n_attributes,
     };
     enum status rc;
 
     (void)prefix;
-    (void)namespaces;
     (void)n_defaulted;
     if (xml->rc)
         return;

@@ -45,9 +45,17 @@ struct xml_attribute {
     const unsigned char *end;
 };
 
+/* A declaration, in the parser's own layout. */
+struct xml_namespace {
+    xml_name prefix; /* NULL: of elements without one */
+    xml_name uri;    /* NULL: none */
+};
+
 struct xml_element {
     xml_name name;
-    xml_name ns; /* NULL: none */
+    xml_name ns;                            /* NULL: none */
+    const struct xml_namespace *namespaces; /* that it declares */
+    size_t n_namespaces;
     const struct xml_attribute *attributes;
     size_t n_attributes;
 };

@@ -3,13 +3,17 @@ or one that could not be read, and the sum is what the provider counts; a second
 for what is new; what a hostile provider does costs no resource."""
 
 import gzip
+import hashlib
 import json
 import re
 
 import pytest
+from lxml import etree
 
+from tidings_test.content import multipart
 from tidings_test.http import JSON
-from tidings_test.oai import PerlProvider, Provider, envelope
+from tidings_test.oai import NS, PerlProvider, Provider, envelope
+from tidings_test.sets import change
 
 
 def at(day):
@@ -110,6 +114,118 @@ def test_a_source_is_what_it_answers(provider, target, harvest, site, run):
     assert held(target) == {"x"}
     errors = run("tidings", "get", f"{provider.url}/records", status=1).errors()
     assert "a provider of OAI-PMH: `tidings harvest` reads it" in errors
+
+
+# The record as it stands, with those namespaces that it has from what is around it.
+XSI = "http://www.w3.org/2001/XMLSchema-instance"
+
+
+@pytest.mark.parametrize(
+    "around, record, declared",
+    [("", """<a:x xmlns:a="urn:a" b='>"'\n><!-- </a:x> --><a:y/><![CDATA[</a:x>]]>\u00fc<?p ?>
+</a:x >""", ""),
+     ("", "<x/>", f' xmlns="{NS}"'),
+     ("", '<x xmlns=""><y xmlns="urn:y"/></x>', ""),
+     ("", '<x xmlns="urn:x" y="xsi:z"/>', f' xmlns:xsi="{XSI}"'),
+     (' xmlns:a="urn:a" xmlns:b="urn:&amp;b"', "<b:x/>", ' xmlns:b="urn:&#38;b"'),
+     (' xmlns:a="urn:out"', '<a:x xmlns:a="urn:in"/>', ""),
+     (' xmlns="urn:inner" xmlns:xsi="urn:xsi"', "<x>xsi:</x>", ' xmlns="urn:inner" xmlns:xsi="urn:xsi"')],
+)  # fmt: skip
+def test_a_record_is_stored_as_it_stands(around, record, declared, provider, target, harvest):
+    target.create(content="inline")
+
+    def trick(_, answer):
+        answer = answer.replace("<OAI-PMH", f'<OAI-PMH xmlns:xsi="{XSI}"')
+        record_of = f"<metadata{around}><!-- <x> --> {record} </metadata><about><y xmlns='urn:no'/></about>"
+        return re.sub("<metadata>.*?</metadata>", lambda _: record_of, answer)
+
+    provider.tricks = [trick]
+    loc = ("--loc", "http://r.example/{id}")
+    assert "7 added" in harvest("--records", *loc).output()
+    name = re.match("<[a-z:]*", record)[0]
+    stored = record.replace(name, name + declared, 1).encode()
+    assert records(target) == {str(n): stored for n in range(1, 8)}
+    etree.fromstring(stored)
+    assert "0 added, 0 changed" in harvest("--records", *loc, "--compare", "0.1").output()
+
+
+def records(target):
+    """The bytes of each resource that is there, by its loc."""
+    page = target.get("changes?after=0", accept=JSON).json()["changes"]
+    last = {change["loc"].removeprefix("http://r.example/"): change for change in page}
+    stored = {}
+    for loc, entry in last.items():
+        if entry["change"] != "deleted":
+            answer = target.get(f"content/{entry['hash']['sha-256']}")
+            assert (answer.status, answer["Content-Type"]) == (200, "application/xml")
+            assert entry["type"] == "application/xml"
+            assert entry["length"] == len(answer.body)
+            assert entry["hash"]["sha-256"] == hashlib.sha256(answer.body).hexdigest()
+            stored[loc] = answer.body
+    return stored
+
+
+# A change of its markup alone is one, whoever posts into the set meanwhile.
+def test_stored_records_follow(provider, target, harvest):
+    target.create(content="inline")
+    harvest("--records", "--dry-run")
+    assert told(target) == []
+    harvest("--records")
+    before = records(target)
+    provider.more = "<x/>"
+    provider.put(4, "2026-10-01T00:00:00Z")
+    provider.delete(5, "2026-10-01T00:00:00Z")
+    other = change("http://r.example/o")
+    target.broker.post(f"{target.path}/changes", *multipart([other], [(other["loc"], "application/xml", b"o")]))
+    assert "0 added, 1 changed, 1 deleted" in harvest("--records").output()
+    after = records(target)
+    assert after.pop("o") == b"o"
+    assert after.pop("4") == before.pop("4").replace(b"</oai_dc", b"<x/></oai_dc")
+    assert before.pop("5") and after == before
+    assert "0 added, 0 changed, 0 deleted" in harvest("--records").output()
+
+
+# R-406: one that cannot be stored is named and counted; the others are stored.
+@pytest.mark.parametrize(
+    "old, new, options, why",
+    [("<oai_dc:dc .*?3</dc.*?</oai_dc:dc>", "", (), "metadata without a record"),
+     ("(<oai_dc:dc .*?3</dc.*?</oai_dc:dc>)", r"\1\1", (), "metadata without a record"),
+     ("</dc:title>", "</dc:title>", ("--max-file", "256"), "a record longer than --max-file")],
+)  # fmt: skip
+def test_a_record_that_cannot_be_stored_is_named(old, new, options, why, provider, target, harvest):
+    target.create(content="inline")
+    provider.put(3, at(3), title="long " * 30)
+    provider.size, provider.deleted = 1, "no"
+    provider.tricks = [lambda _, answer: re.sub(old, new, answer)]
+    ended = harvest("--records", *options, status=1)
+    assert "6 held + 0 deleted + 1 could not be read = 7" in ended.output()
+    assert f'left out: 1 row: {why}: "oai:p.example:3"' in ended.errors()
+    assert records(target).keys() == set("124567")
+    provider.tricks = []
+    harvest("--records")
+    assert records(target).keys() == set("1234567")
+
+
+@pytest.mark.parametrize(
+    "path, status, why",
+    [("/oai?verb=ListIdentifiers", 2, "--records needs ListRecords"),
+     ("/list.txt", 1, "/list.txt: no provider of OAI-PMH: not XML"),
+     ("/missing", 1, "404"),
+     ("/oai?verb=ListRecords", 1, 'its setting "content" is not "inline"')],
+)  # fmt: skip
+def test_records_need_a_provider_and_a_set_that_stores_them(path, status, why, provider, target, harvest, site):
+    site.put("/list.txt", "http://r.example/x\n")
+    target.create()
+    url = f"{provider.url if 'oai' in path else site.url}{path}"
+    assert why in harvest("--records", url=url, status=status).errors()
+
+
+@pytest.mark.broker("--max-content", "1024")
+def test_a_broker_takes_a_post_of_so_many_bytes(target, harvest):
+    target.create(content="inline")
+    errors = harvest("--records", status=1).errors()
+    assert "(--max-content)" in errors
+    assert "the set refuses what begins with" in errors and "r.example/1" in errors
 
 
 # The loc has the identifier, escaped, or its local part.
