@@ -2,14 +2,13 @@
 source itself (client/lib/address_policy.h). Which address is how near, names that move and
 proxies: tests/unit/lib/reach_test.c."""
 
+import itertools
 import socket
 import subprocess
 
 import pytest
 
 from tidings_test.oai import Provider
-
-from tidings_test.http import JSON
 
 # Addresses of the test's own network: one of the Internet, one of a private network.
 PUBLIC = "192.31.196.1"
@@ -49,6 +48,26 @@ def near(start_site):
     return site
 
 
+@pytest.fixture
+def line(run, tmp_path, broker):
+    """line(command, URL): the words of a command that reads a source to its end."""
+    target = broker.set().create(content="inline")
+
+    def line(command, url):
+        place = tmp_path / "place"
+        harvest = ("harvest", url, broker.set().url, "--once", "--state", place)
+        return "tidings", *{
+            "sync": ("sync", url, place, "--until-caught-up"),
+            "follow": ("follow", url, "--from-start", "--until-caught-up"),
+            "get": ("get", url),
+            "verify": ("verify", url),
+            "harvest": harvest,
+            "republish": ("harvest", url, target.url, *harvest[3:], "--republish"),
+        }[command]
+
+    return line
+
+
 def sync(run, source, directory, *options, **more):
     url = source.link("/list.xml")
     return run("tidings", "sync", url, directory, "--until-caught-up", *options, **more)
@@ -60,89 +79,62 @@ def files(directory):
 
 # A resource on this machine, and one that redirects there, unless an option allows
 # that.
-@pytest.mark.parametrize("address", [PUBLIC, PRIVATE])
+@pytest.mark.parametrize("command, address", [("sync", PUBLIC), ("sync", PRIVATE), ("republish", PUBLIC)])
 @pytest.mark.parametrize("way", ["named", "redirected"])
-def test_no_resource_is_fetched_from_this_machine(
-    near, start_site, run, tmp_path, address, way
-):
+def test_no_resource_is_fetched_from_this_machine(near, start_site, run, line, command, address, way):
     source = start_site(address)
     url = near.link("/admin.txt")
     if way == "redirected":
         source.status("/admin.txt", 302, f"Location: {url}")
         url = source.link("/admin.txt")
     source.put("/list.xml", resource_list(url))
-    done = sync(run, source, tmp_path / "mirror", status=1)
-    assert NEAR in done.errors()
+    words = line(command, source.link("/list.xml"))
+    assert NEAR in run(*words, status=1).errors()
     assert not len(near.connections)
-    sync(run, source, tmp_path / "mirror", "--allow-private")
-    assert files(tmp_path / "mirror") == {"admin.txt": "secret"}
-
-
-# Nor are the bytes of a copy.
-@pytest.mark.parametrize("way", ["named", "redirected"])
-def test_no_original_is_fetched_from_this_machine(
-    near, start_site, run, tmp_path, broker, way
-):
-    source = start_site(PUBLIC)
-    url = near.link("/admin.txt")
-    if way == "redirected":
-        source.status("/admin.txt", 302, f"Location: {url}")
-        url = source.link("/admin.txt")
-    source.put("/list.xml", resource_list(url))
-    target = broker.set().create(content="inline")
-    command = ("tidings", "harvest", source.link("/list.xml"), target.url, "--once")
-    state = ("--state", tmp_path / "state")
-    done = run(*command, *state, "--republish", status=1)
-    assert NEAR in done.errors()
-    assert not len(near.connections)
-    assert target.get("changes?after=0", accept=JSON).json()["changes"] == []
-    run(*command, *state, "--republish", "--allow-private")
+    run(*words, "--allow-private")
     assert len(near.connections)
 
 
-# Documents are no other than resources: parts of an index, and where a list redirects.
-@pytest.mark.parametrize("command", ["sync", "follow", "get", "harvest", "verify"])
-def test_no_document_is_fetched_from_this_machine(
-    near, start_site, run, tmp_path, command, broker
-):
-    source = start_site(PUBLIC)
-    index = HEAD.format("sitemapindex") + LIST
-    part = f"<sitemap><loc>{near.link('/list.xml')}</loc></sitemap>"
-    source.put("/index.xml", f"{index}{part}</sitemapindex>")
-    source.status("/moved.xml", 302, f"Location: {near.link('/list.xml')}")
-    lines = {
-        "sync": ("sync", "URL", tmp_path / "mirror", "--until-caught-up"),
-        "follow": ("follow", "URL", "--from-start", "--until-caught-up"),
-        "get": ("get", "URL"),
-        "verify": ("verify", "URL"),
-        "harvest": (
-            *("harvest", "URL", broker.set().url, "--once"),
-            *("--state", tmp_path / "state"),
-        ),
-    }
-    for path in ("/index.xml", "/moved.xml"):
-        url = source.link(path)
-        line = [url if word == "URL" else word for word in lines[command]]
-        if command == "harvest":  # a state of its own for each source
-            line[-1] = tmp_path / path[1:]
-        done = run("tidings", *line, status=None)
-        assert not len(near.connections)
-        if path == "/moved.xml":
-            assert (done.wait(), NEAR in done.errors()) == (1, True), done.errors()
-
-
-# A provider of OAI-PMH redirects in the middle of its list.
-def test_no_record_is_fetched_from_this_machine(near, run, tmp_path, broker):
+@pytest.fixture
+def provider():
+    """A provider of OAI-PMH with records for two answers."""
     provider = Provider(PUBLIC)
     for n in range(5):
         provider.put(n, "2026-09-01T00:00:00Z")
-    moved = 302, [f"Location: {near.link('/list.xml')}"], ""
-    provider.tricks = [lambda asked, answer: moved if "resumptionToken" in asked else answer]
-    line = ("tidings", "harvest", provider.link(), broker.set().url, "--once")
-    done = run(*line, "--state", tmp_path / "state", status=1)
-    assert NEAR in done.errors()
-    assert not len(near.connections)
+    yield provider
     provider.end()
+
+
+def put_index(source, provider, url):
+    part = f"<sitemap><loc>{url}</loc></sitemap>"
+    source.put("/index.xml", f"{HEAD.format('sitemapindex')}{LIST}{part}</sitemapindex>")
+    return source.link("/index.xml")
+
+
+def put_redirect(source, provider, url):
+    source.status("/moved.xml", 302, f"Location: {url}")
+    return source.link("/moved.xml")
+
+
+def put_provider(source, provider, url):
+    moved = 302, [f"Location: {url}"], ""
+    provider.tricks = [lambda asked, answer: moved if "resumptionToken" in asked else answer]
+    return provider.link("verb=ListRecords")
+
+
+# Documents are no other than resources: parts of an index; where a list redirects, or a
+# provider of OAI-PMH in the middle of its records.
+@pytest.mark.parametrize(
+    "put, command",
+    [*itertools.product((put_index, put_redirect), ("sync", "follow", "get", "harvest", "verify")),
+     (put_provider, "harvest")],
+)  # fmt: skip
+def test_no_document_is_fetched_from_this_machine(near, start_site, provider, run, line, put, command):
+    url = put(start_site(PUBLIC), provider, near.link("/list.xml"))
+    done = run(*line(command, url), status=None)
+    assert not len(near.connections)
+    if put is not put_index:
+        assert (done.wait(), NEAR in done.errors()) == (1, True), done.errors()
 
 
 # A source on this machine, or in a private network, names what is as near as itself.
