@@ -116,6 +116,13 @@ def test_a_source_is_what_it_answers(provider, target, harvest, site, run):
     assert "a provider of OAI-PMH: `tidings harvest` reads it" in errors
 
 
+# What a base URL answers without a verb may be a source of another kind.
+def test_a_base_url_is_asked_first(provider, harvest):
+    provider.tricks = [lambda asked, answer: answer if asked else "http://r.example/y\n"]
+    assert "7 held + 0 deleted" in harvest("--dry-run", url=f"{provider.url}/oai").output()
+    assert ": text, " in harvest("--dry-run", url=f"{provider.url}/records").output()
+
+
 # The record as it stands, with those namespaces that it has from what is around it.
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 
@@ -130,6 +137,7 @@ XSI = "http://www.w3.org/2001/XMLSchema-instance"
      (' xmlns:a="urn:a" xmlns:b="urn:&amp;b"', "<b:x/>", ' xmlns:b="urn:&#38;b"'),
      (' xmlns:a="urn:out"', '<a:x xmlns:a="urn:in"/>', ""),
      (' xmlns="urn:inner" xmlns:xsi="urn:xsi"', "<x>xsi:</x>", ' xmlns="urn:inner" xmlns:xsi="urn:xsi"')],
+    ids=["whole", "default", "none", "value", "prefix", "own", "nearest"],
 )  # fmt: skip
 def test_a_record_is_stored_as_it_stands(around, record, declared, provider, target, harvest):
     target.create(content="inline")
@@ -191,6 +199,7 @@ def test_stored_records_follow(provider, target, harvest):
     [("<oai_dc:dc .*?3</dc.*?</oai_dc:dc>", "", (), "metadata without a record"),
      ("(<oai_dc:dc .*?3</dc.*?</oai_dc:dc>)", r"\1\1", (), "metadata without a record"),
      ("</dc:title>", "</dc:title>", ("--max-file", "256"), "a record longer than --max-file")],
+    ids=["empty", "two", "long"],
 )  # fmt: skip
 def test_a_record_that_cannot_be_stored_is_named(old, new, options, why, provider, target, harvest):
     target.create(content="inline")
