@@ -361,8 +361,7 @@ handle_documents_get(const struct route_call *call)
     }
     if (!o.status)
         o.status = read_wished_time(call, &o);
-    if (!call->set)
-        o.conditions = conditional_read(rq);
+    o.conditions = conditional_read(rq);
     if (!o.status)
         o.status = documents_open(&o.found, &o.wish, &o.document, call->why);
     return answer_opened(call, &o);

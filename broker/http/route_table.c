@@ -30,6 +30,10 @@
 
 #define FILTERS "change, prefix, type, tag, data"
 
+#define CONDITIONS                                                        \
+    "Accept, Accept-Encoding, Range, If-Range, If-Match, If-None-Match, " \
+    "If-Modified-Since, If-Unmodified-Since"
+
 #define OAI_ARGUMENTS \
     "verb, identifier, metadataPrefix, from, until, set, resumptionToken"
 
@@ -65,6 +69,9 @@
     "neither a WebSocket nor an event stream, or a handshake without " \
     "`Upgrade`"
 #define NO_FACE "`Accept` refuses all media types of the answer"
+#define NO_FORM NO_FACE ", or `Accept-Encoding` the only form"
+#define OTHER   "`If-Match` or `If-Unmodified-Since` names another version"
+#define BEYOND  "`Range` lies behind the end"
 #define BAD_STREAM                                                     \
     "a parameter or the JSON is malformed, or the broker speaks none " \
     "of the subprotocols"
@@ -222,12 +229,16 @@ const struct route route_table[] = {
     {METHOD_GET, "/sets/{set}/resources", handle_documents_get, OF_SET,
      .does = "Lists the resources of a set as they were at a time",
      .rights = RIGHT_SUBSCRIBE, .has_positions = true,
-     .parameters = "as-of, after, list, page, raw", .fields = "Accept",
+     .parameters = "as-of, after, list, page, raw", .fields = CONDITIONS,
      .statuses = {{200, JSON ", application/xml, text/xml", "PastResources"},
+                  {206, JSON ", application/xml, text/xml"},
+                  {304, ""},
                   {400, BAD_QUERY},
-                  {406, NO_FACE},
+                  {406, NO_FORM},
                   {410, "the set was removed, or its state is not known"},
-                  {413, "the changes from its list on exceed `--max-body`"}}},
+                  {412, OTHER},
+                  {413, "the changes from its list on exceed `--max-body`"},
+                  {416, BEYOND}}},
     {METHOD_PUT, "/sets/{set}/resources", handle_resources_put, OF_NEW_SET,
      .does = "Posts all resources: the broker finds the changes",
      .rights = RIGHT_PUBLISH, .rejected = METRIC_UPLOADS_REJECTED,
@@ -448,9 +459,7 @@ const struct route route_documents = {
     NULL,
     handle_documents_get,
     .does = "Reads the document",
-    .fields = "Accept, Accept-Encoding, Range, If-Range, If-Match, "
-              "If-None-Match, If-Modified-Since, If-Unmodified-Since, "
-              "Accept-Datetime",
+    .fields = CONDITIONS ", Accept-Datetime",
     .parameters = "page, plain, raw, seq",
     .statuses = {{200, "the document"},
                  {206, "the `Range` of it"},
@@ -458,13 +467,11 @@ const struct route route_documents = {
                  {304, ""},
                  {400, "`page` is no number, or `Accept-Datetime` no date"},
                  {404, "there is no such document or set"},
-                 {406, "`Accept` refuses all media types of the answer, or "
-                       "`Accept-Encoding` the only form"},
+                 {406, NO_FORM},
                  {410, "the document is no longer kept, or the set was "
                        "removed"},
-                 {412, "`If-Match` or `If-Unmodified-Since` names another "
-                       "version"},
-                 {416, "`Range` lies behind the end"}},
+                 {412, OTHER},
+                 {416, BEYOND}},
 };
 
 /* Statuses of the router itself, or of the HTTP reader below it. */

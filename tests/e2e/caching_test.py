@@ -15,10 +15,11 @@ ARCHIVE = "/sets/news/changelist-archive.xml"
 LATEST = "/sets/news/changes/latest.xml"
 LISTS = [f"/sets/news/changes/{number:012}.xml" for number in (1, 2, 3)]
 MODULE = "/tidings.js"
+RESOURCES = "/sets/news/resources"
 PACKED = [*LISTS, MODULE]
 DOCUMENTS = [
     *(SOURCE, "/sets/news/capabilitylist.xml", INDEX, ARCHIVE, LATEST, *LISTS),
-    MODULE,
+    *(MODULE, RESOURCES),
 ]
 
 DESCRIBING = [
@@ -81,7 +82,7 @@ def test_caches_are_told_what_they_may_keep(broker):
         assert answer.status == 200
         assert answer["Cache-Control"] == (final if is_closed else "no-cache")
         forms = [PAGE_VARY] if path != MODULE else []  # pages
-        coded = ["Accept-Encoding"] if path in PACKED else []
+        coded = ["Accept-Encoding"] if path in [*PACKED, RESOURCES] else []
         assert answer["Vary"] == ", ".join(forms + coded)
         assert answer["Accept-Ranges"] == "bytes"
         assert bool(answer["Last-Modified"]) == is_closed
@@ -113,14 +114,47 @@ def test_a_change_shows_in_the_etags_of_the_documents_it_changes(news, broker):
 
     # An entry changes the open list.
     news.post()
-    check([LATEST, LISTS[2]], [INDEX, ARCHIVE])
+    check([LATEST, LISTS[2], RESOURCES], [INDEX, ARCHIVE])
     # The end of a list changes the list and the documents that name it.
     tags[LISTS[2]] = etag(broker, LISTS[2])
     news.rotate()
-    check([LISTS[2], INDEX, ARCHIVE], [LISTS[1], SOURCE])
+    tags[RESOURCES] = etag(broker, RESOURCES)
+    check([LISTS[2], INDEX, ARCHIVE], [LISTS[1], SOURCE, RESOURCES])
     # A set changes the Source Description.
     broker.set("another").post()
     check([SOURCE], [])
+
+
+# Each form of the resources is a document of its own. A state of the past stays as it
+# was; that of now changes with the set.
+def test_each_form_of_the_resources_has_its_etag(news, broker):
+    past = f"{RESOURCES}?as-of={broker.get('/sets/news').json()['datetime']}"
+    forms = ("application/json", "application/xml")
+    tags = {
+        (path, form): etag(broker, path, accept=form)
+        for path in (RESOURCES, past)
+        for form in forms
+    }
+    assert len(set(tags.values())) == len(forms)  # a form has the same bytes at both
+    assert etag(broker, past, accept="text/html") == tags[past, forms[0]]  # has no page
+    for path, form in tags:
+        for tag in set(tags.values()):
+            answer = broker.get(path, accept=form, if_none_match=tag)
+            assert answer.status == (304 if tag == tags[path, form] else 200)
+        whole = broker.get(path, accept=form).body
+        part = broker.get(path, accept=form, range="bytes=10-29")
+        assert (part.status, part.body) == (206, whole[10:30])
+        beyond = broker.get(path, accept=form, range=f"bytes={len(whole)}-")
+        assert beyond.status == 416
+    news.post()
+    for (path, form), tag in tags.items():
+        answer = broker.get(path, accept=form, if_none_match=tag)
+        assert answer.status == (304 if path == past else 200)
+    broker.kill()
+    broker.restart()
+    for form in forms:
+        tag = tags[past, form]
+        assert broker.get(past, accept=form, if_none_match=tag).status == 304
 
 
 # log.md: an ETag is made of header and digest, so that it stays the same when the

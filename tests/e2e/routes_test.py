@@ -555,10 +555,14 @@ CASES = {
     },
     "GET /sets/{set}/resources": {
         200: ask(),
+        206: ask(range="bytes=0-"),
+        304: ask(if_none_match="*"),
         400: ask("as-of=9999-01-01"),
         **ask_nobody(),
         406: ask(accept="image/png"),
+        412: ask(if_match='"x"'),
         413: changed_much,
+        416: ask(range="bytes=999999-"),
     },
     "PUT /sets/{set}/resources": {
         200: ask("max-delete=100", body=RESOURCE, type=NDJSON),
