@@ -178,8 +178,6 @@ check_generation(const struct document_wish *wish, struct problem *why)
                : problem(why, STATUS_IO, "this %s is not on the disk", title);
 }
 
-/* Dumps */
-
 /* Calls `add` for each kept generation from `first` to `last`. */
 static enum status
 each_generation(const struct document_wish *wish, uint64_t first, uint64_t last,
@@ -199,128 +197,6 @@ each_generation(const struct document_wish *wish, uint64_t first, uint64_t last,
             page.from = some[page.n - 1].number + 1;
     }
     return rc;
-}
-
-/* The Change Dumps that the index names. */
-struct run {
-    struct buf entries;
-    uint64_t n;
-    uint64_t seq;    /* the next dump must begin here */
-    int64_t from_us; /* where the first dump begins */
-};
-
-/* Adds a dump; after a gap the run begins with it. */
-static void
-add_dump(void *user, const struct document_wish *wish,
-         const struct generation *g)
-{
-    struct run *run = user;
-    struct link_text loc =
-        set_link_generation(wish->set, wish->kind, g->number);
-    const struct document_entry entry = {
-        .loc = link_slice(&loc),
-        .from_us = g->from_us,
-        .until_us = g->at_us,
-    };
-
-    if (run->n > 0 && g->after != run->seq) {
-        buf_clear(&run->entries);
-        run->n = 0;
-    }
-    if (run->n == 0)
-        run->from_us = g->from_us;
-    document_entry(&run->entries, DOCUMENT_SITEMAPINDEX, &entry);
-    run->seq = g->seq;
-    run->n++;
-}
-
-static enum status
-open_one(const struct document_wish *wish, struct document *document,
-         struct problem *why)
-{
-    uint64_t number = generation_last_here(wish->set, wish->kind, &wish->head);
-    enum status rc;
-
-    if (number == 0)
-        return problem(why, STATUS_BUSY, "this broker has not built the %s yet",
-                       links_kinds[wish->kind].title);
-    rc = open_file(wish, number, GENERATION_DOCUMENT, 1, document, why);
-    if (rc == STATUS_NOT_FOUND)
-        return problem(why, STATUS_IO, "the %s is not on the disk",
-                       links_kinds[wish->kind].title);
-    if (!rc)
-        document->modified_us = since_of(wish);
-    return rc;
-}
-
-/* Opens the current Resource Dump; of Change Dumps the index of the last run,
- * from among the last --index-lists dumps; or the only one itself. */
-enum status
-dumps_current_open(const struct document_wish *wish, struct document *document,
-                   struct problem *why)
-{
-    uint64_t most = wish->registry->config->index_lists;
-    uint64_t last = wish->head.generations[wish->kind].current.number;
-    struct run run = {.entries.max = DOCUMENT_BYTES_MAX};
-    struct buf text = {.max = DOCUMENT_BYTES_MAX};
-    enum status rc;
-
-    if (last == 0)
-        return refuse_none(wish, why);
-    if (wish->kind != GENERATION_CHANGEDUMP)
-        return open_one(wish, document, why);
-    rc = each_generation(wish, last > most ? last - most + 1 : 1, last,
-                         add_dump, &run, why);
-    if (!rc && run.n <= 1) {
-        rc = open_one(wish, document, why);
-    } else if (!rc) {
-        document_begin(
-            &text, wish, DOCUMENT_SITEMAPINDEX,
-            links_kinds[wish->kind].capability, run.from_us, "archives",
-            set_link_kind(wish->set, wish->kind, LINK_ARCHIVE), NULL);
-        buf_add_slice(&text, buf_slice(&run.entries));
-        text.failed |= run.entries.failed;
-        document_footer(&text, DOCUMENT_SITEMAPINDEX);
-        rc = document_of_text(document, &text, STATUS_OK, why);
-    }
-    buf_fini(&run.entries);
-    return rc;
-}
-
-/* Documents that never change. */
-
-static enum status
-open_kept(const struct document_wish *wish, enum generation_file file,
-          uint64_t part, struct document *document, struct problem *why)
-{
-    enum status rc = check_generation(wish, why);
-
-    if (rc)
-        return rc;
-    rc = open_file(wish, wish->number, file, part, document, why);
-    if (rc == STATUS_NOT_FOUND)
-        problem_set(why, "this %s has no such package",
-                    links_kinds[wish->kind].title);
-    if (!rc)
-        document->is_final = true;
-    return rc;
-}
-
-/* A dump, or the manifest of its package `wish->last`. */
-enum status
-dumps_generation_open(const struct document_wish *wish,
-                      struct document *document, struct problem *why)
-{
-    return wish->last
-               ? open_kept(wish, GENERATION_MANIFEST, wish->last, document, why)
-               : open_kept(wish, GENERATION_DOCUMENT, 1, document, why);
-}
-
-enum status
-dumps_package_open(const struct document_wish *wish, struct document *document,
-                   struct problem *why)
-{
-    return open_kept(wish, GENERATION_PACKAGE, wish->last, document, why);
 }
 
 /* Archives */
@@ -888,7 +764,7 @@ open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
 
 /* Addresses */
 
-/* Opens generation `number`: its list, or the index of its parts. */
+/* Opens generation `number`: its document, or the index of its parts. */
 static enum status
 open_generation(const struct document_wish *wish, uint64_t number,
                 struct document *document, struct problem *why)
@@ -899,53 +775,153 @@ open_generation(const struct document_wish *wish, uint64_t number,
                      why);
 }
 
-/* Opens the address of the capability: the list itself, or the index of its
- * parts (R-090). A broker of a cluster that has not built the current one has
- * the former one. */
-enum status
-resourcelist_current_open(const struct document_wish *wish,
-                          struct document *document, struct problem *why)
+/* Opens the current generation, or the former one while this broker of a
+ * cluster has not built the current one. */
+static enum status
+open_current(const struct document_wish *wish, struct document *document,
+             struct problem *why)
 {
-    const struct generation *current =
-        &wish->head.generations[wish->kind].current;
+    const char *title = links_kinds[wish->kind].title;
+    uint64_t number = generation_last_here(wish->set, wish->kind, &wish->head);
     struct link_text lasting;
-    uint64_t number;
     enum status rc;
 
-    if (!set_offers(wish->set, &wish->head, wish->kind))
-        return refuse_none(wish, why);
-    if (current->number == 0)
-        return open_form(wish, SMALL, 1, document, why);
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
-    number = generation_last_here(wish->set, wish->kind, &wish->head);
     if (number == 0)
-        return problem(why, STATUS_BUSY,
-                       "this broker has not built the Resource List yet");
+        return problem(why, STATUS_BUSY, "this broker has not built the %s yet",
+                       title);
     rc = open_generation(wish, number, document, why);
     if (rc == STATUS_NOT_FOUND && !has_file(wish, number, 1))
-        rc = problem(why, STATUS_IO, "the Resource List is not on the disk");
+        rc = problem(why, STATUS_IO, "the %s is not on the disk", title);
     if (rc)
         return rc;
-    document->modified_us =
-        number == current->number ? since_of(wish) : DATETIME_NONE;
+    if (number == wish->head.generations[wish->kind].current.number)
+        document->modified_us = since_of(wish);
     lasting = set_link_generation(wish->set, wish->kind, number);
     memcpy(document->lasting, lasting.text, sizeof(document->lasting));
     return STATUS_OK;
 }
 
-/* Opens an immutable generation, or its part `wish->last`. */
+/* Opens the address of the capability: the list itself, or the index of its
+ * parts (R-090). */
+enum status
+resourcelist_current_open(const struct document_wish *wish,
+                          struct document *document, struct problem *why)
+{
+    if (!set_offers(wish->set, &wish->head, wish->kind))
+        return refuse_none(wish, why);
+    if (wish->head.generations[wish->kind].current.number == 0)
+        return open_form(wish, SMALL, 1, document, why);
+    return wish->patience == LOG_MEMORY ? STATUS_AGAIN
+                                        : open_current(wish, document, why);
+}
+
+/* The Change Dumps that the index names. */
+struct run {
+    struct buf entries;
+    uint64_t n;
+    uint64_t seq;    /* the next dump must begin here */
+    int64_t from_us; /* where the first dump begins */
+};
+
+/* Adds a dump; after a gap the run begins with it. */
+static void
+add_dump(void *user, const struct document_wish *wish,
+         const struct generation *g)
+{
+    struct run *run = user;
+    struct link_text loc =
+        set_link_generation(wish->set, wish->kind, g->number);
+    const struct document_entry entry = {
+        .loc = link_slice(&loc),
+        .from_us = g->from_us,
+        .until_us = g->at_us,
+    };
+
+    if (run->n > 0 && g->after != run->seq) {
+        buf_clear(&run->entries);
+        run->n = 0;
+    }
+    if (run->n == 0)
+        run->from_us = g->from_us;
+    document_entry(&run->entries, DOCUMENT_SITEMAPINDEX, &entry);
+    run->seq = g->seq;
+    run->n++;
+}
+
+/* Opens the current Resource Dump; of Change Dumps the index of the last run,
+ * from among the last --index-lists dumps; or the only one itself. */
+enum status
+dumps_current_open(const struct document_wish *wish, struct document *document,
+                   struct problem *why)
+{
+    uint64_t most = wish->registry->config->index_lists;
+    uint64_t last = wish->head.generations[wish->kind].current.number;
+    struct run run = {.entries.max = DOCUMENT_BYTES_MAX};
+    struct buf text = {.max = DOCUMENT_BYTES_MAX};
+    enum status rc;
+
+    if (last == 0)
+        return refuse_none(wish, why);
+    if (wish->kind != GENERATION_CHANGEDUMP)
+        return open_current(wish, document, why);
+    rc = each_generation(wish, last > most ? last - most + 1 : 1, last,
+                         add_dump, &run, why);
+    if (!rc && run.n <= 1) {
+        rc = open_current(wish, document, why);
+    } else if (!rc) {
+        document_begin(
+            &text, wish, DOCUMENT_SITEMAPINDEX,
+            links_kinds[wish->kind].capability, run.from_us, "archives",
+            set_link_kind(wish->set, wish->kind, LINK_ARCHIVE), NULL);
+        buf_add_slice(&text, buf_slice(&run.entries));
+        text.failed |= run.entries.failed;
+        document_footer(&text, DOCUMENT_SITEMAPINDEX);
+        rc = document_of_text(document, &text, STATUS_OK, why);
+    }
+    buf_fini(&run.entries);
+    return rc;
+}
+
+/* Opens a document that never changes: a generation or its index, or with
+ * `wish->last` that part, manifest or package of it. */
+static enum status
+open_kept(const struct document_wish *wish, enum generation_file file,
+          struct document *document, struct problem *why)
+{
+    enum status rc = check_generation(wish, why);
+
+    if (rc)
+        return rc;
+    rc = wish->last == 0 ? open_generation(wish, wish->number, document, why)
+         : file == GENERATION_DOCUMENT
+             ? open_form(wish, wish->number, wish->last, document, why)
+             : open_file(wish, wish->number, file, wish->last, document, why);
+    if (rc == STATUS_NOT_FOUND && file != GENERATION_DOCUMENT)
+        problem_set(why, "this %s has no such package",
+                    links_kinds[wish->kind].title);
+    if (!rc)
+        document->is_final = true;
+    return rc;
+}
+
 enum status
 resourcelist_generation_open(const struct document_wish *wish,
                              struct document *document, struct problem *why)
 {
-    enum status rc = check_generation(wish, why);
+    return open_kept(wish, GENERATION_DOCUMENT, document, why);
+}
 
-    if (!rc)
-        rc = wish->last
-                 ? open_form(wish, wish->number, wish->last, document, why)
-                 : open_generation(wish, wish->number, document, why);
-    if (!rc)
-        document->is_final = true;
-    return rc;
+/* A dump, or the manifest of its package `wish->last`. */
+enum status
+dumps_generation_open(const struct document_wish *wish,
+                      struct document *document, struct problem *why)
+{
+    return open_kept(wish, GENERATION_MANIFEST, document, why);
+}
+
+enum status
+dumps_package_open(const struct document_wish *wish, struct document *document,
+                   struct problem *why)
+{
+    return open_kept(wish, GENERATION_PACKAGE, document, why);
 }
