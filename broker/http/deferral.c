@@ -20,14 +20,24 @@ deferral_new(const struct route_call *call, const struct deferral_kind *kind,
     return d;
 }
 
+static void
+wipe(struct buf *buf)
+{
+    if (buf->data)
+        OPENSSL_cleanse(buf->data, buf->capacity);
+}
+
 void
 deferral_free(struct deferral *d)
 {
     if (d->kind->fini)
         d->kind->fini(d);
-    if (d->body.data && !d->is_counted)
-        OPENSSL_cleanse(d->body.data, d->body.capacity);
+    if (!d->is_counted) {
+        wipe(&d->body);
+        wipe(&d->text);
+    }
     buf_fini(&d->body);
+    buf_fini(&d->text);
     holding_end(&d->holding);
     authority_unref(d->authority);
     principal_unref(d->principal);

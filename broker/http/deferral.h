@@ -82,6 +82,7 @@ struct deferral {
     struct principal *principal; /* of the request: a reference */
     struct authority *authority; /* likewise, from deferral_begin on; or NULL */
     struct buf body;             /* of the request */
+    struct buf text;             /* of the answer, for the owner */
     struct holding holding;      /* memory, counted as of posts */
     struct request *rq; /* until `begin` has returned; NULL: it has ended */
     bool is_whole;      /* the body has arrived */
@@ -89,7 +90,8 @@ struct deferral {
     bool is_out;        /* a job is at work */
 
     /* The body may be long: its memory counts as it grows. Else it is small,
-     * and may hold a secret: it is wiped. Set by the owner. */
+     * and may hold a secret, as `text` may: both are wiped. Set by the
+     * owner. */
     bool is_counted;
 
     /* Only the act asks the authority, at its effect: net no longer ends the

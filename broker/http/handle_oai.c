@@ -12,7 +12,6 @@
 struct oai_request {
     struct deferral deferral; /* its body is the form */
     struct set *set;
-    struct buf text;
 };
 
 static enum status
@@ -20,7 +19,7 @@ write_answer(struct deferral *d, struct problem *why)
 {
     struct oai_request *o = list_entry(d, struct oai_request, deferral);
 
-    return oai_answer(&o->text, o->set, buf_slice(&d->body), why);
+    return oai_answer(&d->text, o->set, buf_slice(&d->body), why);
 }
 
 static void
@@ -29,24 +28,18 @@ send_answer(struct deferral *d, struct request *rq)
     struct oai_request *o = list_entry(d, struct oai_request, deferral);
 
     answers_buf(rq, 200, "text/xml; charset=utf-8",
-                answers_cache_control(set_is_private(o->set)), &o->text);
-}
-
-static void
-free_answer(struct deferral *d)
-{
-    buf_fini(&list_entry(d, struct oai_request, deferral)->text);
+                answers_cache_control(set_is_private(o->set)), &d->text);
 }
 
 enum status
 handle_oai(const struct route_call *call)
 {
-    static const struct deferral_kind kind = {
-        .work = write_answer, .answer = send_answer, .fini = free_answer};
+    static const struct deferral_kind kind = {.work = write_answer,
+                                              .answer = send_answer};
     struct oai_request *o = deferral_new(call, &kind, sizeof(*o));
 
     o->set = call->set;
-    buf_init(&o->text, ANSWER_MAX);
+    buf_init(&o->deferral.text, ANSWER_MAX);
     if (call->rq->method == METHOD_POST)
         return deferral_receive(&o->deferral, call, STATUS_OK);
     buf_init(&o->deferral.body, call->rq->query.size);

@@ -369,7 +369,6 @@ static const struct report_kind {
 struct reporting {
     struct deferral deferral;
     const struct report_kind *kind;
-    struct buf text;
 };
 
 static enum status
@@ -377,8 +376,8 @@ write_report(struct deferral *d, struct problem *why)
 {
     struct reporting *r = list_entry(d, struct reporting, deferral);
 
-    r->kind->write(d, &r->text);
-    return r->text.failed ? problem_memory(why) : STATUS_OK;
+    r->kind->write(d, &d->text);
+    return d->text.failed ? problem_memory(why) : STATUS_OK;
 }
 
 static void
@@ -386,24 +385,18 @@ answer_report(struct deferral *d, struct request *rq)
 {
     struct reporting *r = list_entry(d, struct reporting, deferral);
 
-    answers_buf(rq, 200, r->kind->content_type, "no-store", &r->text);
-}
-
-static void
-free_report(struct deferral *d)
-{
-    buf_fini(&list_entry(d, struct reporting, deferral)->text);
+    answers_buf(rq, 200, r->kind->content_type, "no-store", &d->text);
 }
 
 enum status
 handle_report_get(const struct route_call *call)
 {
-    static const struct deferral_kind kind = {
-        .work = write_report, .answer = answer_report, .fini = free_report};
+    static const struct deferral_kind kind = {.work = write_report,
+                                              .answer = answer_report};
     struct reporting *r = deferral_new(call, &kind, sizeof(*r));
 
     r->kind = &reports[call->act];
-    buf_init(&r->text, r->kind->max);
+    buf_init(&r->deferral.text, r->kind->max);
     deferral_begin(&r->deferral, call->rq);
     return STATUS_OK;
 }

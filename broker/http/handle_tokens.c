@@ -30,18 +30,7 @@ struct token_request {
     struct deferral deferral;
     struct token_command command;
     char name[TOKEN_NAME_MAX + 1];
-    struct buf text; /* the answer: it may have a secret */
 };
-
-static void
-free_request(struct deferral *d)
-{
-    struct token_request *t = list_entry(d, struct token_request, deferral);
-
-    if (t->text.data)
-        OPENSSL_cleanse(t->text.data, t->text.capacity);
-    buf_fini(&t->text);
-}
 
 static void
 answer_request(struct deferral *d, struct request *rq)
@@ -53,8 +42,8 @@ answer_request(struct deferral *d, struct request *rq)
                   t->command.act == TOKEN_ADD      ? 201
                   : t->command.act == TOKEN_REVOKE ? 204
                                                    : 200,
-                  t->text.size ? "application/json" : NULL, "no-store");
-    response_text(&r, &t->text);
+                  d->text.size ? "application/json" : NULL, "no-store");
+    response_text(&r, &d->text);
     request_answer(rq, &r);
 }
 
@@ -66,12 +55,12 @@ run_command(struct deferral *d, struct problem *why)
 
     t->command.json = buf_slice(&d->body);
     t->command.by = d->authority;
-    rc = token_json_run(d->http->tokens, &t->command, &t->text, why);
-    return !rc && t->text.failed ? problem_memory(why) : rc;
+    rc = token_json_run(d->http->tokens, &t->command, &d->text, why);
+    return !rc && d->text.failed ? problem_memory(why) : rc;
 }
 
-static const struct deferral_kind token_request = {
-    .work = run_command, .answer = answer_request, .fini = free_request};
+static const struct deferral_kind token_request = {.work = run_command,
+                                                   .answer = answer_request};
 
 enum status
 handle_token(const struct route_call *call)
@@ -94,7 +83,7 @@ handle_token(const struct route_call *call)
     if (call->name.size) /* else it has no data */
         memcpy(t->name, call->name.data, call->name.size);
     t->command.name = slice_of(t->name);
-    buf_init(&t->text, TOKENS_JSON_MAX);
+    buf_init(&t->deferral.text, TOKENS_JSON_MAX);
     return deferral_receive(&t->deferral, call, STATUS_OK);
 }
 
