@@ -59,8 +59,6 @@ struct document_wish {
     struct client *client; /* whom past_resources_open counts for; lent */
 };
 
-#define DOCUMENT_COVERED_MAX 900
-
 /* A document that was opened. Its receiver reads its bodies, or closes them
  * unread. They cost next to nothing before the first piece is requested. */
 struct document {
@@ -85,11 +83,8 @@ struct document {
      * the requested address; else "". */
     char lasting[LINK_URL_MAX];
 
-    /* Other Capability Lists that cover it, beside its own set's: the value of
-     * a Link header; "": none. */
-    char covered_by[DOCUMENT_COVERED_MAX];
-
-    struct buf links; /* more for the Link header; empty: none */
+    struct buf links; /* for the Link header, beside that to the Capability
+                         List of its set; empty: none */
     struct buf type;  /* its media type, terminated; empty: that of the row */
     char memento[HTTPDATE_SIZE]; /* its time; "": it is no memento (RFC 7089) */
 };

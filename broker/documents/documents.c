@@ -202,10 +202,8 @@ make_page(const struct document_found *found, const struct document_wish *wish,
     lines_init(&lines, xml.body);
     rc = html_document_write(&text, &page, &lines, why);
     rc = document_of_text(document, &text, rc, why);
-    if (!rc) {
+    if (!rc)
         document->is_private = xml.is_private;
-        memcpy(document->covered_by, xml.covered_by, sizeof(xml.covered_by));
-    }
     document_close(&xml);
     buf_fini(&lines.line);
     return rc;

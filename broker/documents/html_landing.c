@@ -8,10 +8,14 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/set_links.h"
 #include "broker/sets/settings.h"
+#include "proto/http/link_header.h"
 #include "proto/resourcesync/document_write.h"
 
 /* Sets that the page names; the Source Description has all of them. */
 #define PAGE_SETS 100
+
+/* Bytes of the Link header that names them, about. */
+#define COVERED_MAX 900
 
 /* Every crawler reads at least so much of a robots.txt (RFC 9309 section
  * 2.5). */
@@ -19,10 +23,9 @@
 
 struct page {
     const char *url;
-    struct buf links; /* for the head of the page */
-    struct buf rows;  /* the table of sets */
-    char *covered_by; /* the Link header */
-    size_t covered_size;
+    struct buf links;      /* for the head of the page */
+    struct buf rows;       /* the table of sets */
+    struct buf covered_by; /* the Link header */
     uint64_t n_sets;
 };
 
@@ -43,8 +46,6 @@ add_set(struct set *set, const struct head *head, void *user)
     struct link_text about = registry_described_by(set);
     char time[DATETIME_SIZE + 1] = "";
     struct settings settings;
-    size_t room;
-    int n;
 
     if (set_is_private(set))
         return true;
@@ -52,14 +53,8 @@ add_set(struct set *set, const struct head *head, void *user)
         return true; /* counted all the same */
     if (head->last > 0)
         time[datetime_write_short(time, head->last_us)] = '\0';
-    /* Adds as many sets as fit: each is one more value of the header. */
-    room = DOCUMENT_COVERED_MAX - p->covered_size;
-    n = snprintf(p->covered_by + p->covered_size, room,
-                 "%s<%s>; rel=\"resourcesync\"", p->covered_size ? ", " : "",
-                 list.text);
-    if (n > 0 && (size_t)n < room)
-        p->covered_size += (size_t)n;
-    p->covered_by[p->covered_size] = '\0';
+    if (p->covered_by.size + list.size < COVERED_MAX) /* as many as fit */
+        weblink_add(&p->covered_by, link_slice(&list), "resourcesync");
     add_href(&p->links, "<link rel=\"resourcesync\" href=\"", list, "\">\n");
     registry_settings(set, &settings);
     BUF_ADD(&p->rows, "<tr><td>");
@@ -112,10 +107,9 @@ enum status
 landing_open(const struct document_wish *wish, struct document *document,
              struct problem *why)
 {
-    char covered_by[DOCUMENT_COVERED_MAX] = "";
     struct page p = {
         .url = wish->registry->options.public_url,
-        .covered_by = covered_by,
+        .covered_by.max = COVERED_MAX + sizeof(", <>; rel=\"resourcesync\""),
         .links.max = DOCUMENT_BYTES_MAX,
         .rows.max = DOCUMENT_BYTES_MAX,
     };
@@ -154,8 +148,10 @@ landing_open(const struct document_wish *wish, struct document *document,
     write_usage(&text, p.url);
     text.failed = text.failed || p.links.failed || p.rows.failed;
     rc = document_of_text(document, &text, STATUS_OK, why);
-    if (!rc)
-        memcpy(document->covered_by, covered_by, sizeof(covered_by));
+    if (rc)
+        buf_fini(&p.covered_by);
+    else
+        document->links = p.covered_by;
     buf_fini(&p.links);
     buf_fini(&p.rows);
     return rc;

@@ -14,6 +14,7 @@
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
+#include "proto/http/link_header.h"
 
 /* More pages than the longest list has with one entry a page. */
 #define PAGES_MAX 99999
@@ -65,26 +66,22 @@ add_validators(struct response *r, const struct document *document,
 /* Adds the link to the Capability List that covers the document (R-261). The
  * page at / is the console, which runs and loads files of the broker. */
 static void
-add_discovery(struct response *r, const struct opening *o)
+add_discovery(struct response *r, struct opening *o)
 {
-    if (o->wish.set) {
-        struct link_text list = set_link(o->wish.set, LINK_CAPABILITYLIST);
-        struct buf text = {.max = RESPONSE_HEADERS_MAX};
+    struct buf *links = &o->document.links;
+    struct link_text list;
 
-        if (o->document.links.size > 0 && !o->document.links.failed)
-            buf_add_format(&text, "%.*s, ",
-                           SLICE_ARG(buf_slice(&o->document.links)));
-        if (o->found.topic) {
-            notifications_links(&text, &o->wish);
-            BUF_ADD(&text, ", ");
-        }
-        buf_add_format(&text, "<%s>; rel=\"resourcesync\"", list.text);
-        if (!text.failed)
-            response_header(r, "Link", "%.*s", (int)text.size, text.data);
-        buf_fini(&text);
-    } else if (o->document.covered_by[0]) {
-        response_header(r, "Link", "%s", o->document.covered_by);
+    if (links->failed)
+        buf_clear(links);
+    links->max = RESPONSE_HEADERS_MAX;
+    if (o->found.topic)
+        notifications_links(links, &o->wish);
+    if (o->wish.set) {
+        list = set_link(o->wish.set, LINK_CAPABILITYLIST);
+        weblink_add(links, link_slice(&list), "resourcesync");
     }
+    if (links->size > 0 && !links->failed)
+        response_header(r, "Link", "%.*s", SLICE_ARG(buf_slice(links)));
     /* Bytes of others, which run nothing in the broker's name. */
     if (o->found.open == content_open)
         response_header(r, "Content-Security-Policy",
