@@ -270,18 +270,6 @@ changelist_archive_part_open(const struct document_wish *wish,
 
 /* The index of the archive */
 
-/* The closed list `number`. */
-static enum status
-read_list(const struct document_wish *wish, uint64_t number,
-          struct list_info *info)
-{
-    size_t n = 1;
-    enum status rc =
-        log_lists(wish->registry->log, wish->set->log, number, info, &n, NULL);
-
-    return rc || (n == 1 && info->number == number) ? rc : STATUS_IO;
-}
-
 /* Writes the part that begins with list `number` or before it: `from` is that
  * of its first list, `until` that of its last, if it is full. Returns the
  * number behind it in *number. */
@@ -297,10 +285,11 @@ write_part(struct buf *text, const struct document_wish *wish,
     struct document_entry entry = {
         .loc = link_slice(&loc),
     };
-    enum status rc = read_list(wish, *number, &first);
+    struct log *log = wish->registry->log;
+    enum status rc = log_list(log, wish->set->log, *number, &first, NULL, NULL);
 
     if (!rc && is_full)
-        rc = read_list(wish, end, &last);
+        rc = log_list(log, wish->set->log, end, &last, NULL, NULL);
     if (rc)
         return rc;
     entry.from_us = first.from_us;

@@ -331,7 +331,8 @@ MUST_CHECK enum status log_lists(struct log *log, struct log_set *set,
                                  uint64_t number, struct list_info *lists,
                                  size_t *n, struct problem *why);
 
-/* Closed list `number` with its final header. STATUS_NOT_FOUND. May block. */
+/* Closed list `number` with its final header (NULL: not wanted).
+ * STATUS_NOT_FOUND. May block. */
 MUST_CHECK enum status log_list(struct log *log, struct log_set *set,
                                 uint64_t number, struct list_info *info,
                                 struct buf *header, struct problem *why);

@@ -9,20 +9,6 @@
 /* Archived generations that are read at once. */
 #define ARCHIVED_AT_ONCE 64
 
-/* Reads one closed list. */
-static enum status
-read_list(const struct set *set, uint64_t number, struct list_info *list,
-          struct problem *why)
-{
-    size_t n = 1;
-    enum status rc =
-        log_lists(set->registry->log, set->log, number, list, &n, why);
-
-    if (!rc && n == 0)
-        rc = problem(why, STATUS_IO, "the log has lost list %" PRIu64, number);
-    return rc;
-}
-
 /* Sets *number to the oldest list that `retention` keeps; the open list, if it
  * keeps no closed one. Lists end in the order of their numbers: a search by
  * halves reads few of them. */
@@ -41,7 +27,7 @@ first_kept(const struct set *set, const struct head *head,
         uint64_t middle = *number + (end - *number) / 2;
         struct list_info list;
 
-        rc = read_list(set, middle, &list, why);
+        rc = log_list(set->registry->log, set->log, middle, &list, NULL, why);
         if (!rc && list.until_us < since_us)
             *number = middle + 1;
         else
@@ -136,9 +122,11 @@ count_discards(const struct set *set, const struct head *head,
         rc = first_kept(set, head, &c.after, &kept_after, why);
     if (!rc && kept_after > kept_before) {
         d->lists = kept_after - kept_before;
-        rc = read_list(set, kept_before, &oldest, why);
+        rc = log_list(set->registry->log, set->log, kept_before, &oldest, NULL,
+                      why);
         if (!rc)
-            rc = read_list(set, kept_after - 1, &newest, why);
+            rc = log_list(set->registry->log, set->log, kept_after - 1, &newest,
+                          NULL, why);
         if (!rc)
             d->entries = newest.last - oldest.after;
     }
@@ -332,8 +320,8 @@ check_discards(struct set_change *c, const struct head *head,
     enum status rc =
         count_discards(c->set, head, before, c->settings, &c->discards, why);
 
-    if (rc || !discards_any(d))
-        return rc;
+    if (rc || !discards_any(d)) /* the head counts a list that is not there */
+        return rc == STATUS_NOT_FOUND ? STATUS_IO : rc;
     explain_one(&what, &separator, d->lists, "closed Change List", d->entries,
                 "entries");
     explain_one(&what, &separator, d->archived, "archived document",
