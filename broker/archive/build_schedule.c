@@ -17,13 +17,14 @@
 /* Orders */
 
 enum status
-build_schedule_order(struct build_schedule *r, struct build_order *order)
+build_schedule_order(struct build_schedule *r, struct build_order *order,
+                     struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&r->orders.mutex);
     if (r->orders.is_ended) {
-        rc = STATUS_STOPPED;
+        rc = problem(why, STATUS_STOPPED, "the broker is ending");
     } else {
         list_append(&r->orders.submitted, &order->node);
         thread_wake(r->thread); /* here: it cannot have ended yet */

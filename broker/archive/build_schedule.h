@@ -97,4 +97,5 @@ void build_schedule_init(struct build_schedule *schedule,
 /* Submits an order; the schedule owns it until `done`. Any thread.
  * STATUS_STOPPED: the order was not taken. */
 MUST_CHECK enum status build_schedule_order(struct build_schedule *schedule,
-                                            struct build_order *order);
+                                            struct build_order *order,
+                                            struct problem *why);

@@ -52,7 +52,7 @@ close_if_old(struct set *set, const struct head *head, void *user)
     a->post.list = head->list; /* not a later one */
     a->post.done = on_closed;
     add_relaxed(&rotation->n_asked, 1);
-    if (log_submit(set->registry->log, &a->post)) {
+    if (log_submit(set->registry->log, &a->post, NULL)) {
         subtract_relaxed(&rotation->n_asked, 1);
         free(a);
         return false;

@@ -61,9 +61,7 @@ close_list(struct deferral *d, struct problem *why)
     c->post.set = c->set->log;
     c->post.done = on_closed;
     c->post.authority = d->authority;
-    return log_submit(d->http->registry->log, &c->post)
-               ? problem(why, STATUS_STOPPED, "the broker is ending")
-               : STATUS_OK;
+    return log_submit(d->http->registry->log, &c->post, why);
 }
 
 static const struct deferral_kind closing = {.begin = close_list,
@@ -157,9 +155,7 @@ order_build(struct deferral *d, struct problem *why)
     b->order.wanted = head.last;
     b->order.until_us = clock_steady_us() + ANSWER_US;
     b->order.authority = d->authority;
-    return build_schedule_order(&d->http->archiver->schedule, &b->order)
-               ? problem(why, STATUS_STOPPED, "the broker is ending")
-               : STATUS_OK;
+    return build_schedule_order(&d->http->archiver->schedule, &b->order, why);
 }
 
 static const struct deferral_kind building = {.begin = order_build,

@@ -69,15 +69,15 @@ log_head(struct log_set *set, struct head *head)
 /* Writing */
 
 enum status
-log_submit(struct log *log, struct post *post)
+log_submit(struct log *log, struct post *post, struct problem *why)
 {
-    return log_thread_submit(&log->log_thread, post, true);
+    return log_thread_submit(&log->log_thread, post, true, why);
 }
 
 enum status
-log_submit_later(struct log *log, struct post *post)
+log_submit_later(struct log *log, struct post *post, struct problem *why)
 {
-    return log_thread_submit(&log->log_thread, post, false);
+    return log_thread_submit(&log->log_thread, post, false, why);
 }
 
 void
@@ -116,9 +116,9 @@ log_post_and_wait(struct log *log, struct post *post, struct problem *why)
 
     sem_init(&a.done, 0, 0);
     a.post.done = on_awaited;
-    rc = log_submit(log, &a.post);
+    rc = log_submit(log, &a.post, why);
     if (rc)
-        return problem(why, rc, "the log is ending");
+        return rc;
     while (sem_wait(&a.done)) /* a signal came */
         ;
     *post = a.post;

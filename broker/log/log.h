@@ -171,11 +171,13 @@ bool log_head(struct log_set *set, struct head *head);
 /* Hands `post` to the log thread and returns at once. `post->done` is called,
  * on the log thread, when all is on disk or refused as a whole; until then the
  * post is the log's. STATUS_STOPPED: the log is ending, nothing was taken. */
-MUST_CHECK enum status log_submit(struct log *log, struct post *post);
+MUST_CHECK enum status log_submit(struct log *log, struct post *post,
+                                  struct problem *why);
 
 /* The same, but the log thread may sleep on until log_wake: a caller with many
  * posts at once lets them share one commit. */
-MUST_CHECK enum status log_submit_later(struct log *log, struct post *post);
+MUST_CHECK enum status log_submit_later(struct log *log, struct post *post,
+                                        struct problem *why);
 
 /* Log thread, in `done` of a post that got STATUS_GONE and has another set now:
  * the post keeps its place, before all later ones. */

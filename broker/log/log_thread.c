@@ -678,13 +678,14 @@ log_thread_start(struct log_thread *t, struct problem *why)
  * be committed, and the thread over, as soon as the mutex is free. */
 
 enum status
-log_thread_submit(struct log_thread *t, struct post *post, bool wake)
+log_thread_submit(struct log_thread *t, struct post *post, bool wake,
+                  struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&t->mutex);
     if (t->is_ending)
-        rc = STATUS_STOPPED;
+        rc = problem(why, STATUS_STOPPED, "the broker is ending");
     else
         list_append(&t->queue, &post->node);
     if (!rc && wake)

@@ -118,7 +118,8 @@ MUST_CHECK enum status log_thread_start(struct log_thread *t,
 
 /* See log_submit and log_submit_later. */
 MUST_CHECK enum status log_thread_submit(struct log_thread *t,
-                                         struct post *post, bool wake);
+                                         struct post *post, bool wake,
+                                         struct problem *why);
 
 /* Has the thread look whether held posts may go on. Harmless when it stops or
  * has stopped. Any thread. */

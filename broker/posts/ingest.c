@@ -561,10 +561,7 @@ submit_post(struct ingest *in, struct problem *why)
 {
     enum status rc = choose_set(in, why);
 
-    if (rc)
-        return rc;
-    rc = log_submit_later(in->posts->registry->log, &in->post);
-    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+    return rc ? rc : log_submit_later(in->posts->registry->log, &in->post, why);
 }
 
 enum status

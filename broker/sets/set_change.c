@@ -192,14 +192,6 @@ set_change_free(struct set_change *c)
     free(c);
 }
 
-static enum status
-submit_change(struct set_change *c, struct problem *why)
-{
-    enum status rc = log_submit(c->registry->log, &c->post);
-
-    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
-}
-
 /* Submits it to the set that has the name now. */
 static enum status
 submit_by_name(struct set_change *c, struct problem *why)
@@ -223,7 +215,7 @@ submit_by_name(struct set_change *c, struct problem *why)
             return registry_full(why);
     }
     c->post.set = c->set->log;
-    return submit_change(c, why);
+    return log_submit(c->registry->log, &c->post, why);
 }
 
 /* Puts a change into effect that is committed. The log answers commits in their
@@ -531,7 +523,7 @@ set_change_remove(struct set *set, struct authority *authority,
     c->set = set;
     c->post.set = set->log;
     c->post.grace_us = set->registry->config->remove_grace_us;
-    rc = submit_change(c, why);
+    rc = log_submit(c->registry->log, &c->post, why);
     if (rc)
         set_change_free(c);
     return rc;

@@ -243,7 +243,8 @@ dumping_order(struct dumping *d, enum generation_kind kind)
         .done = on_done,
     };
     list_init(&order.node);
-    assert_int_equal(build_schedule_order(&d->schedule, &order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&d->schedule, &order, NULL),
+                     STATUS_OK);
     while (order.done)
         dumping_work(d);
     return &order;

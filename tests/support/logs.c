@@ -104,7 +104,7 @@ submit_and_wait(struct logs *l, struct waited *w)
     w->post.done = on_done;
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->changed, NULL);
-    assert_int_equal(log_submit(l->log, &w->post), STATUS_OK);
+    assert_int_equal(log_submit(l->log, &w->post, NULL), STATUS_OK);
     pthread_mutex_lock(&w->mutex);
     while (!w->is_done)
         pthread_cond_wait(&w->changed, &w->mutex);

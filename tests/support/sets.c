@@ -161,7 +161,7 @@ submit(struct sets *s, const char *name, struct posted *p)
     struct set *set = sets_unborn(s, name);
 
     p->post.set = set->log;
-    assert_int_equal(log_submit(s->registry->log, &p->post), STATUS_OK);
+    assert_int_equal(log_submit(s->registry->log, &p->post, NULL), STATUS_OK);
     assert_int_equal(posts_wait(p), STATUS_OK);
     posts_end(p);
     return set;

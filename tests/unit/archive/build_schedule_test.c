@@ -103,7 +103,7 @@ static void
 give_order(struct build_order *order, uint64_t wanted)
 {
     *order = order_of(wanted, INT64_MAX / 2);
-    assert_int_equal(build_schedule_order(&w.schedule, order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&w.schedule, order, NULL), STATUS_OK);
 }
 
 static bool
@@ -338,7 +338,7 @@ TEST(clients_that_order_take_turns)
     for (unsigned i = 0; i < N_OF_CLIENTS; i++) {
         orders[i] = order_of(25, INT64_MAX / 2);
         orders[i].set = sets_find(&w.sets, of_clients[i].set);
-        assert_int_equal(build_schedule_order(&w.schedule, &orders[i]),
+        assert_int_equal(build_schedule_order(&w.schedule, &orders[i], NULL),
                          STATUS_OK);
     }
     assert_clients_take_turns();
@@ -410,7 +410,8 @@ TEST(an_order_ends_when_its_time_is_over)
     stage_restart_build_orders();
     sets_post(&w.sets, "demo", 1, 25);
     order = order_of(25, 0);
-    assert_int_equal(build_schedule_order(&w.schedule, &order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&w.schedule, &order, NULL),
+                     STATUS_OK);
     build_orders_round(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_AGAIN);
@@ -427,7 +428,8 @@ TEST(an_order_ends_with_whoever_gave_it)
     sets_post(&w.sets, "demo", 1, 25);
     order = order_of(25, INT64_MAX / 2);
     order.authority = authority;
-    assert_int_equal(build_schedule_order(&w.schedule, &order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&w.schedule, &order, NULL),
+                     STATUS_OK);
     while (!w.schedule.build)
         assert_true(build_orders_round(&w));
     assert_false(is_done(&order));
@@ -444,7 +446,8 @@ TEST(an_order_ends_with_whoever_gave_it)
     order = order_of(25, INT64_MAX / 2);
     order.authority = authority;
     give_order(&other, 25);
-    assert_int_equal(build_schedule_order(&w.schedule, &order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&w.schedule, &order, NULL),
+                     STATUS_OK);
     while (!is_done(&other))
         assert_true(build_orders_round(&w));
     assert_int_equal(order.status, STATUS_DENIED);
@@ -473,7 +476,8 @@ TEST(an_order_ends_with_its_set_and_with_the_thread)
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_STOPPED);
     order = order_of(25, INT64_MAX / 2);
-    assert_int_equal(build_schedule_order(&w.schedule, &order), STATUS_STOPPED);
+    assert_int_equal(build_schedule_order(&w.schedule, &order, NULL),
+                     STATUS_STOPPED);
     assert_false(is_done(&order));
     chore_end(&w.folding.chore);
     sets_close(&w.sets);

@@ -175,7 +175,8 @@ order(struct pair *p, int i, struct build_order *order)
         .until_us = INT64_MAX,
         .done = on_done,
     };
-    assert_int_equal(build_schedule_order(&w->schedule, order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&w->schedule, order, NULL),
+                     STATUS_OK);
     chore_step(&w->schedule.chore);
     assert_int_equal(lists(w).ordered.number, before + 1);
     assert_int_equal(lists(w).ordered.seq, order->wanted);
@@ -304,7 +305,7 @@ TEST(become_current_once)
         .until_us = INT64_MAX,
         .done = on_done,
     };
-    assert_int_equal(build_schedule_order(&p->w[1].schedule, &other),
+    assert_int_equal(build_schedule_order(&p->w[1].schedule, &other, NULL),
                      STATUS_OK);
     build_orders_work(&p->w[0]);
     g = build_orders_current(&p->w[0]);
@@ -349,7 +350,8 @@ TEST(are_given_up_when_a_later_one_is_current)
     follow(p, 1);
     other = one;
     other.set = sets_find(&late->sets, "demo");
-    assert_int_equal(build_schedule_order(&late->schedule, &other), STATUS_OK);
+    assert_int_equal(build_schedule_order(&late->schedule, &other, NULL),
+                     STATUS_OK);
     build_orders_look(late);
     while (!late->schedule.build)
         build_orders_round(late);

@@ -328,7 +328,7 @@ keep_the_log(struct keeper *k)
     k->post.done = keep_until_the_end;
     k->foreign = &broker.hub->foreign_sources;
     sem_init(&k->has_begun, 0, 0);
-    assert_int_equal(log_submit(broker.sets.registry->log, &k->post),
+    assert_int_equal(log_submit(broker.sets.registry->log, &k->post, NULL),
                      STATUS_OK);
     while (sem_wait(&k->has_begun))
         ;

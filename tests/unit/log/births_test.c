@@ -72,7 +72,7 @@ submit(struct logs *l, struct posted *p, struct log_set *set, unsigned n)
 {
     posts_begin(p, POST_CHANGES, set);
     posts_add_many(p, 1, n);
-    assert_int_equal(log_submit(l->log, &p->post), STATUS_OK);
+    assert_int_equal(log_submit(l->log, &p->post, NULL), STATUS_OK);
 }
 
 FIXTURE(tempdir_setup, tempdir_teardown);

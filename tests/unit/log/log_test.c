@@ -179,7 +179,7 @@ TEST(goes_on_when_lists_have_their_files)
     assert_true(log_is_holding(s->logs.log));
     posts_begin(&next, POST_CHANGES, s->set);
     posts_add_many(&next, 251, 10);
-    assert_int_equal(log_submit(s->logs.log, &next.post), STATUS_OK);
+    assert_int_equal(log_submit(s->logs.log, &next.post, NULL), STATUS_OK);
     assert_int_equal(stage_head(s).last, 250);
     logs_file_all(&s->logs);
     assert_int_equal(posts_wait(&next), STATUS_OK);

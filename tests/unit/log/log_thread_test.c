@@ -183,7 +183,7 @@ TEST(commits_what_was_submitted_before_it_ends)
         assert_true(posts_is_done(p[i]));
         assert_kept(p[i], (uint64_t)2 + i);
     }
-    assert_int_equal(log_thread_submit(&w->log_thread, &p[0]->post, true),
+    assert_int_equal(log_thread_submit(&w->log_thread, &p[0]->post, true, NULL),
                      STATUS_STOPPED);
 }
 

@@ -445,7 +445,7 @@ give_key(struct posted *p, const char *key)
 static inline struct posted *
 submit(struct world *w, struct posted *p)
 {
-    assert_int_equal(log_thread_submit(&w->log_thread, &p->post, true),
+    assert_int_equal(log_thread_submit(&w->log_thread, &p->post, true, NULL),
                      STATUS_OK);
     return p;
 }

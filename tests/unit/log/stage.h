@@ -112,7 +112,7 @@ stage_remove(struct stage *s, struct log_set *set, int64_t grace_us)
 
     posts_begin_act(&p, ACT_REMOVAL, set);
     p.post.grace_us = grace_us;
-    assert_int_equal(log_submit(s->logs.log, &p.post), STATUS_OK);
+    assert_int_equal(log_submit(s->logs.log, &p.post, NULL), STATUS_OK);
     assert_int_equal(posts_wait(&p), STATUS_OK);
     posts_end(&p);
 }

@@ -188,7 +188,7 @@ remove_demo(void)
     struct posted p;
 
     posts_begin_act(&p, ACT_REMOVAL, sets_find(&s, "demo")->log);
-    assert_int_equal(log_submit(s.registry->log, &p.post), STATUS_OK);
+    assert_int_equal(log_submit(s.registry->log, &p.post, NULL), STATUS_OK);
     assert_int_equal(posts_wait(&p), STATUS_OK);
     posts_end(&p);
 }

@@ -126,7 +126,8 @@ remove_set(void)
     struct posted p;
 
     posts_begin_act(&p, ACT_REMOVAL, world.set->log);
-    assert_int_equal(log_submit(world.sets.registry->log, &p.post), STATUS_OK);
+    assert_int_equal(log_submit(world.sets.registry->log, &p.post, NULL),
+                     STATUS_OK);
     assert_int_equal(posts_wait(&p), STATUS_OK);
     posts_end(&p);
 }

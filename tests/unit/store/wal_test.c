@@ -44,7 +44,7 @@ post_again(struct post *post)
     struct poster *p = list_entry(posted, struct poster, posted);
 
     p->n_failed += post->status != STATUS_OK;
-    if (p->left-- == 0 || log_submit(p->log, post))
+    if (p->left-- == 0 || log_submit(p->log, post, NULL))
         p->done(post);
 }
 
@@ -57,7 +57,7 @@ start(struct poster *p, struct log *log, struct log_set *set)
         posts_add(&p->posted, i, WEIGHT);
     p->done = p->posted.post.done;
     p->posted.post.done = post_again;
-    assert_int_equal(log_submit(log, &p->posted.post), STATUS_OK);
+    assert_int_equal(log_submit(log, &p->posted.post, NULL), STATUS_OK);
 }
 
 static off_t
@@ -122,7 +122,7 @@ TEST(gives_back_what_one_large_commit_has_taken)
     posts_begin(&large, POST_CHANGES, set);
     for (unsigned i = 0; i < 430; i++)
         posts_add(&large, i, 200000);
-    assert_int_equal(log_submit(l.log, &large.post), STATUS_OK);
+    assert_int_equal(log_submit(l.log, &large.post, NULL), STATUS_OK);
     assert_int_equal(posts_wait(&large), STATUS_OK);
     posts_end(&large);
     assert_true(wal_size(state) > WAL_MAX);
