@@ -85,8 +85,7 @@ const char content_next_due[] =
 
 /* An entry that is being folded. */
 struct gathered {
-    struct resource_key key;
-    uint64_t seq;
+    struct keyed entry;
     uint64_t before; /* the entry that it overtakes; 0: none */
     uint64_t until;  /* the entry that overtakes it; 0: none */
     bool is_deleted;
@@ -280,18 +279,9 @@ thin_versions(struct content *c, uint64_t seq, enum status rc)
 static int
 by_seq(const void *x, const void *y)
 {
-    const struct gathered *a = x, *b = y;
+    const struct keyed *a = x, *b = y;
 
     return a->seq < b->seq ? -1 : a->seq > b->seq;
-}
-
-static int
-by_key(const void *x, const void *y)
-{
-    const struct gathered *a = x, *b = y;
-    int order = memcmp(&a->key, &b->key, sizeof(a->key));
-
-    return order ? order : by_seq(a, b);
 }
 
 static int
@@ -311,17 +301,19 @@ chain_entries(struct content *c)
     size_t n = c->fold.n;
     enum status rc = STATUS_OK;
 
-    qsort(all, n, sizeof(*all), by_key);
+    qsort(all, n, sizeof(*all), keyed_compare);
     for (size_t i = 0, last; !rc && i < n; i = last + 1) {
-        const struct db_value key = db_bytes(&all[i].key, sizeof(all[i].key));
+        const struct db_value key =
+            db_bytes(&all[i].entry.key, sizeof(all[i].entry.key));
 
         rc = db_find(&c->fold.db, NULL, &c->why, NULL,
                      "SELECT seq FROM current WHERE key=?", DB_VALUES(key),
                      DB_INTO(&all[i].before));
-        for (last = i; last + 1 < n && !memcmp(&all[last + 1].key, &all[i].key,
-                                               sizeof(all[i].key));
+        for (last = i; last + 1 < n &&
+                       !memcmp(&all[last + 1].entry.key, &all[i].entry.key,
+                               sizeof(all[i].entry.key));
              last++)
-            all[last].until = all[last + 1].seq;
+            all[last].until = all[last + 1].entry.seq;
         if (rc)
             break;
         c->next.current -= all[i].before > 0;
@@ -329,7 +321,7 @@ chain_entries(struct content *c)
         if (!all[last].is_deleted)
             rc = DB_DO(&c->fold.db, NULL, &c->why,
                        "INSERT OR REPLACE INTO current(key, seq) VALUES(?,?)",
-                       key, all[last].seq);
+                       key, all[last].entry.seq);
         else if (all[i].before > 0)
             rc = DB_DO(&c->fold.db, NULL, &c->why,
                        "DELETE FROM current WHERE key=?", key);
@@ -347,7 +339,7 @@ insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
     bool is_other = false, is_there;
     uint64_t length;
     enum status rc =
-        g->has_sha256 && (c->shared_from == 0 || g->seq < c->shared_from)
+        g->has_sha256 && (c->shared_from == 0 || g->entry.seq < c->shared_from)
             ? look_for_file(c, &g->sha256, g->length, &length, &is_other,
                             &c->why)
             : STATUS_NOT_FOUND;
@@ -359,22 +351,24 @@ insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
     rc = DB_DO(&c->fold.db, NULL, &c->why,
                "INSERT INTO entries(seq, until, digest, us, loc, type)"
                " VALUES(?,nullif(?,0),?,?,?,?)",
-               g->seq, g->until, is_there ? &g->sha256 : NULL, g->us,
+               g->entry.seq, g->until, is_there ? &g->sha256 : NULL, g->us,
                ((struct slice){texts + g->loc, g->loc_size}),
                ((struct slice){texts + g->type, g->type_size}));
     if (rc)
         return rc;
     if (is_there)
-        return thin_versions(c, g->seq, count_file(c, &g->sha256, length, 1));
+        return thin_versions(c, g->entry.seq,
+                             count_file(c, &g->sha256, length, 1));
     c->next.missing++;
     c->next.current_missing += g->until == 0;
     if (is_other || g->hash_size == 0)
         return DB_DO(&c->fold.db, NULL, &c->why,
-                     "INSERT INTO missing(seq, tries) VALUES(?,0)", g->seq);
+                     "INSERT INTO missing(seq, tries) VALUES(?,0)",
+                     g->entry.seq);
     return DB_DO(&c->fold.db, NULL, &c->why,
                  "INSERT INTO missing(seq, due, tries, loc, hash, length)"
                  " VALUES(?,?,0,?,?,nullif(?,-1))",
-                 g->seq, now_us, db_bytes(texts + g->loc, g->loc_size),
+                 g->entry.seq, now_us, db_bytes(texts + g->loc, g->loc_size),
                  ((struct slice){texts + g->hash, g->hash_size}), g->length);
 }
 
@@ -404,7 +398,7 @@ commit_entries(struct fold_db *f, struct problem *why)
         c->next.current_missing -= is_missing;
         if (!rc)
             rc = DB_DO(&f->db, NULL, &c->why,
-                       "UPDATE entries SET until=? WHERE seq=?", g->seq,
+                       "UPDATE entries SET until=? WHERE seq=?", g->entry.seq,
                        g->before);
     }
     qsort(all, f->n, sizeof(*all), by_seq);
@@ -430,8 +424,8 @@ gather_content(struct fold_db *f, struct slice fragment, uint32_t stamp,
     f->rows = g;
     g += f->n;
     memset(g, 0, sizeof(*g));
-    resource_key(&g->key, loc);
-    g->seq = seq;
+    resource_key(&g->entry.key, loc);
+    g->entry.seq = seq;
     g->is_deleted = fragment_kind(fragment.data, stamp) == CHANGE_DELETED;
     if (!g->is_deleted) {
         fragment_bytes(fragment, stamp, &hash, &g->length);

@@ -60,13 +60,12 @@ const struct db_kind resources_kind = {
 
 /* The last change of a resource. */
 struct gathered {
-    struct resource_key key;
+    struct keyed last;  /* its last change */
     int64_t id;         /* of its row, from 1; 0: none */
     bool is_new;        /* the file lacks its row */
     bool is_created;    /* by its last change */
     bool was_deleted;   /* before its last creation here */
     uint64_t first_seq; /* of its first change here, behind that deletion */
-    uint64_t seq;       /* of its last */
     size_t entry;       /* the offset of its entry */
     size_t size;        /* of the entry; 0: deleted */
 };
@@ -88,6 +87,15 @@ resource_key(struct resource_key *key, struct slice loc)
     memcpy(key->bytes, digest.bytes, sizeof(key->bytes));
 }
 
+int
+keyed_compare(const void *x, const void *y)
+{
+    const struct keyed *a = x, *b = y;
+    int order = memcmp(&a->key, &b->key, sizeof(a->key));
+
+    return order ? order : a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
 /* Gathering */
 
 static enum status
@@ -103,9 +111,9 @@ gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
     row += f->n;
     *row = (struct gathered){.is_created = kind == CHANGE_CREATED,
                              .first_seq = seq,
-                             .seq = seq,
+                             .last.seq = seq,
                              .entry = f->texts.size};
-    resource_key(&row->key, fragment_loc(fragment));
+    resource_key(&row->last.key, fragment_loc(fragment));
     if (kind != CHANGE_DELETED)
         fragment_resource(&f->texts, fragment, stamp);
     row->size = f->texts.size - row->entry;
@@ -113,15 +121,6 @@ gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
         return STATUS_MEMORY;
     f->n++;
     return STATUS_OK;
-}
-
-static int
-compare_keys(const void *x, const void *y)
-{
-    const struct gathered *a = x, *b = y;
-    int order = memcmp(&a->key, &b->key, sizeof(a->key));
-
-    return order ? order : a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
 static int
@@ -200,8 +199,8 @@ change_row(struct resources *r, const struct gathered *row, struct slice entry,
     at->bytes += entry.size;
     if (entry.size)
         return DB_DO(&r->fold.db, NULL, why,
-                     "UPDATE resources SET seq=?, entry=? WHERE id=?", row->seq,
-                     db_blob(entry), row->id);
+                     "UPDATE resources SET seq=?, entry=? WHERE id=?",
+                     row->last.seq, db_blob(entry), row->id);
     at->n--;
     return DB_DO(&r->fold.db, NULL, why, "DELETE FROM resources WHERE id=?",
                  row->id);
@@ -213,13 +212,13 @@ insert_row(struct resources *r, const struct gathered *row, struct slice entry,
 {
     return DB_DO(&r->fold.db, NULL, why,
                  "INSERT INTO resources(id, seq, entry) VALUES(?,?,?)", row->id,
-                 row->seq, db_blob(entry));
+                 row->last.seq, db_blob(entry));
 }
 
 static struct db_value
 key_of(const struct gathered *row)
 {
-    return db_bytes(&row->key, sizeof(row->key));
+    return db_bytes(&row->last.key, sizeof(row->last.key));
 }
 
 /* Looks for a key, and sets row->id; 0: the file lacks it. */
@@ -298,11 +297,12 @@ write_keys(struct resources *r, struct resources_at *at, struct problem *why)
         return STATUS_OK;
     rc = db_find(&r->fold.db, NULL, why, NULL, "SELECT max(id) FROM resources",
                  DB_VALUES(), DB_INTO(&last));
-    qsort(rows, r->fold.n, sizeof(*rows), compare_keys);
+    qsort(rows, r->fold.n, sizeof(*rows), keyed_compare);
     for (size_t i = 0; i < r->fold.n; i++) {
         struct gathered row = rows[i];
 
-        if (n > 0 && !memcmp(&rows[n - 1].key, &row.key, sizeof(row.key))) {
+        if (n > 0 && !memcmp(&rows[n - 1].last.key, &row.last.key,
+                             sizeof(row.last.key))) {
             const struct gathered *earlier = &rows[--n];
 
             row.was_deleted |= earlier->was_deleted || earlier->size == 0;
@@ -467,12 +467,12 @@ enum status
 resources_fill(struct resources *r, uint64_t seq, struct slice entry,
                struct problem *why)
 {
-    struct gathered row = {.id = (int64_t)r->state.n + 1, .seq = seq};
+    struct gathered row = {.id = (int64_t)r->state.n + 1, .last.seq = seq};
     enum status rc = STATUS_OK;
 
     if (sqlite3_get_autocommit(r->fold.db.handle))
         rc = db_begin(&r->fold.db, why);
-    resource_key(&row.key, fragment_loc(entry));
+    resource_key(&row.last.key, fragment_loc(entry));
     if (!rc)
         rc = add_key(r, &row, row.id, why);
     if (!rc && !row.is_new)

@@ -45,6 +45,14 @@ struct resource_key {
 
 void resource_key(struct resource_key *key, struct slice loc);
 
+/* The first member of what is sorted by key, and for the same one by seq. */
+struct keyed {
+    struct resource_key key;
+    uint64_t seq;
+};
+
+int keyed_compare(const void *x, const void *y); /* for qsort */
+
 /* The properties of a state. */
 struct resources_at {
     uint64_t seq;      /* every entry up to it is folded, no later one */

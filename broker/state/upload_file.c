@@ -206,22 +206,10 @@ upload_file_size(const struct block *b)
     return b->bytes.size + b->n * ROW_BYTES;
 }
 
-struct keyed {
-    struct resource_key key;
-    uint64_t id;
+struct staged {
+    struct keyed entry;
     const struct staged_row *row;
 };
-
-static int
-compare_keyed(const void *x, const void *y)
-{
-    const struct keyed *a = x, *b = y;
-    int order = memcmp(&a->key, &b->key, sizeof(a->key));
-
-    if (order)
-        return order;
-    return a->id < b->id ? -1 : 1;
-}
 
 static struct slice
 row_bytes(const struct block *b, const struct staged_row *row)
@@ -233,7 +221,7 @@ enum status
 upload_file_add(struct upload_file *s, const struct block *b,
                 struct problem *why)
 {
-    struct keyed *keyed;
+    struct staged *keyed;
     uint64_t id = 0;
     enum status rc;
 
@@ -246,24 +234,25 @@ upload_file_add(struct upload_file *s, const struct block *b,
     for (size_t i = 0; !rc && i < b->n; i++) {
         struct slice fragment = row_bytes(b, &b->rows[i]);
 
-        keyed[i].id = s->n + i + 1;
+        keyed[i].entry.seq = s->n + i + 1;
         keyed[i].row = &b->rows[i];
-        resource_key(&keyed[i].key, fragment_loc(fragment));
+        resource_key(&keyed[i].entry.key, fragment_loc(fragment));
         rc = DB_DO(&s->db, WHAT, why,
                    "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
-                   keyed[i].id, b->rows[i].hole, db_blob(fragment));
+                   keyed[i].entry.seq, b->rows[i].hole, db_blob(fragment));
     }
     /* By key: each page of the index is read and written once. */
     if (!rc)
-        qsort(keyed, b->n, sizeof(*keyed), compare_keyed);
+        qsort(keyed, b->n, sizeof(*keyed), keyed_compare);
     for (size_t i = 0; !rc && i < b->n; i++) {
-        const struct keyed *k = &keyed[i];
-        const struct db_value key = db_bytes(&k->key, sizeof(k->key));
+        const struct staged *k = &keyed[i];
+        const struct db_value key =
+            db_bytes(&k->entry.key, sizeof(k->entry.key));
 
         rc = DB_DO(&s->db, WHAT, why,
                    "INSERT INTO keys(key, id) VALUES(?,?)"
                    " ON CONFLICT DO NOTHING",
-                   key, k->id);
+                   key, k->entry.seq);
         if (rc || sqlite3_changes(s->db.handle) > 0)
             continue;
         (void)!db_find(&s->db, WHAT, NULL, NULL,
@@ -273,7 +262,7 @@ upload_file_add(struct upload_file *s, const struct block *b,
                      "loc: named already in entry %" PRIu64 ": \"%s\"", id,
                      problem_quote(fragment_loc(row_bytes(b, k->row))).text);
         if (why)
-            why->entry = k->id;
+            why->entry = k->entry.seq;
     }
     if (!rc)
         rc = db_exec(&s->db, "COMMIT", why);
