@@ -229,10 +229,12 @@ void ingest_free(struct ingest *ingest); /* NULL is allowed */
 
 /* Adds the link `memento` to an entry with a SHA-256 (ResourceSync, section
  * 14.6): the address of this version, in a set with CONTENT_INLINE, which has
- * the bytes before the entry. It becomes part of the fragment. Adds none beside
- * one of the source (R-246), or where there are CHANGE_LINKS_MAX. Returns all
- * links of the entry, which then lends them and `href`; the caller frees them.
- * NULL: none was added. */
+ * the bytes before the entry. It becomes part of the fragment. An entry of a
+ * set with CONTENT_FETCH gets none, also in lists that are built when its bytes
+ * are there: these are determined by the log alone (doc/sets.md). Adds none
+ * beside one of the source (R-246), or where there are CHANGE_LINKS_MAX.
+ * Returns all links of the entry, which then lends them and `href`; the caller
+ * frees them. NULL: none was added. */
 struct link *ingest_add_memento(const struct registry *registry,
                                 struct slice set_name, struct change *change,
                                 struct link_text *href);
