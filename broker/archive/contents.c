@@ -456,6 +456,10 @@ open_content(struct contents *c, struct set *set, const struct head *head,
     if (rc)
         return rc;
     db->versions = load_relaxed(&set->content_versions);
+    if (set->progress->content.versions != db->versions)
+        set->progress->content.thinned =
+            db->versions == OPTION_KEEP_ALL ? UINT64_MAX : 0;
+    set->progress->content.versions = db->versions;
     *content = content_of(db);
     seq = content_at(*content)->seq;
     if ((seq < head->earliest && !is_shared) || seq > head->last) {
@@ -725,7 +729,9 @@ wants_step(struct set *set, const struct head *head, void *user)
     p->is_late = is_late;
     p->is_unsettled |= atomic_exchange(&set->has_facts, false);
     return can_fold(set, head, has_room) || p->is_unsettled ||
-           head->earliest > p->earliest || (may_delete && has_unneeded(set));
+           p->versions != load_relaxed(&set->content_versions) ||
+           p->thinned != UINT64_MAX || head->earliest > p->earliest ||
+           (may_delete && has_unneeded(set));
 }
 
 /* Steps */
@@ -756,6 +762,8 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
         if (!rc && !is_more)
             set->progress->content.earliest = head->earliest;
     }
+    if (!rc && set->progress->content.thinned != UINT64_MAX)
+        rc = content_thin(content, &set->progress->content.thinned, why);
     /* Files without use stay while a backup copies files. */
     if (!rc && has_unneeded(set) && log_begin_deleting(log)) {
         if (set->progress->content.is_loose)

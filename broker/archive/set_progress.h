@@ -50,6 +50,8 @@ struct content_progress {
     uint64_t settled;  /* from that seq on, files without a row and a pin
                           may go */
     uint64_t earliest; /* overtaken rows up to there are forgotten */
+    uint64_t versions; /* the limit by which former versions are thinned */
+    uint64_t thinned;  /* up to that seq; UINT64_MAX: all */
     bool is_loose;     /* files may be left without a row */
     unsigned sweep;    /* the next folder to search for orphans */
     bool is_late;      /* it lags for want of disk; reported */

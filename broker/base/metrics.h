@@ -172,6 +172,8 @@ enum metric_kind {
     ROW(CONTENT_LAG, GAUGE, NONE, "tidings_content_lag_entries", \
         "Entries of which it is not known whether their bytes are there, of " \
         "all sets that keep content") \
+    ROW(CONTENT_THINNED, COUNTER, NONE, "tidings_content_thinned_total", \
+        "Versions of resources whose bytes went because of contentVersions") \
     ROW(FETCHES, GAUGE, NONE, "tidings_fetches", \
         "Fetches of content that are under way, or wait for a connection") \
     ROW(FETCHED, COUNTER, NONE, "tidings_fetched_total", \

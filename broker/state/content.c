@@ -19,6 +19,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/options.h"
+#include "broker/base/metrics.h"
 #include "proto/resourcesync/document_write.h"
 
 /* The limits of gathering for one commit, as of a state (resources.c), but each
@@ -28,6 +29,9 @@
 
 /* Rows that one commit forgets. */
 #define FORGET_ROWS 4000
+
+/* Former versions that one commit looks at, and thins. */
+#define THIN_ROWS 1000
 
 /* Facts that one transaction settles: each may have to wait for its file. */
 #define SETTLE_FACTS 256
@@ -105,6 +109,8 @@ struct content {
     struct problem why;     /* of that change */
     struct buf lent;        /* for content_missing */
     uint64_t shared_from;   /* facts decide from that entry on; 0: never */
+    uint64_t thinned;       /* by the change under way */
+    uint64_t most;          /* that it may thin */
 };
 
 /* Changes */
@@ -124,6 +130,8 @@ static enum status
 begin_change(struct content *c)
 {
     c->next = c->at;
+    c->thinned = 0;
+    c->most = UINT64_MAX;
     c->why = (struct problem){""};
     return db_begin(&c->fold.db, &c->why);
 }
@@ -155,6 +163,7 @@ commit_change(struct content *c, enum status rc, const struct fold_mark *mark)
     rc = db_end(&c->fold.db, rc, &c->why);
     if (rc)
         return rc;
+    metrics_add(METRIC_CONTENT_THINNED, (int64_t)c->thinned);
     c->at = c->next;
     c->fold.at = *mark;
     return STATUS_OK;
@@ -253,7 +262,7 @@ thin_versions(struct content *c, uint64_t seq, enum status rc)
     bool is_more = limit > 0 && limit != OPTION_KEEP_ALL;
     struct digest digest;
 
-    while (!rc && is_more) {
+    while (!rc && is_more && c->thinned < c->most) {
         rc = db_find(&c->fold.db, NULL, &c->why, &is_more,
                      limit < OPTION_KEEP_AGE ? beyond : too_old,
                      DB_VALUES(seq, limit % OPTION_KEEP_AGE),
@@ -264,6 +273,7 @@ thin_versions(struct content *c, uint64_t seq, enum status rc)
             rc = DB_DO(&c->fold.db, NULL, &c->why,
                        "UPDATE entries SET digest=NULL, loc=NULL WHERE seq=?",
                        old);
+        c->thinned += !rc && is_more;
     }
     return rc;
 }
@@ -799,6 +809,34 @@ content_forget(struct content *c, uint64_t earliest, bool *is_more,
     *is_more = n == FORGET_ROWS;
     if (c->next.from < earliest)
         c->next.from = earliest;
+    return end_change(c, rc, why);
+}
+
+enum status
+content_thin(struct content *c, uint64_t *after, struct problem *why)
+{
+    uint64_t seqs[THIN_ROWS];
+    struct db_rows rows;
+    size_t n = 0, i = 0;
+    enum status rc = begin_change(c);
+
+    c->most = THIN_ROWS;
+    if (!rc) {
+        rows = DB_SELECT(&c->fold.db, NULL, &c->why,
+                         "SELECT seq FROM entries INDEXED BY overtaken"
+                         " WHERE seq>? AND until IS NOT NULL ORDER BY seq"
+                         " LIMIT ?",
+                         *after, THIN_ROWS);
+        while (DB_NEXT(&rows, &seqs[n]))
+            n++;
+        rc = db_rows_end(&rows);
+    }
+    for (; !rc && i < n && c->thinned < c->most; i++)
+        rc = thin_versions(c, seqs[i], rc);
+    if (!rc) /* the last one may have more */
+        *after = c->thinned == c->most ? seqs[i - 1] - 1
+                 : n == THIN_ROWS      ? seqs[n - 1]
+                                       : UINT64_MAX;
     return end_change(c, rc, why);
 }
 

@@ -24,9 +24,10 @@
  * unless the file is pinned (broker/archive/contents.h).
  *
  * A row is thinned when the bytes of newer versions of its resource come, and
- * its set keeps those of fewer: it stays, but without bytes, and is never
- * fetched. The newest version stays. An age counts back from the newest
- * version: so what is thinned follows from the log alone.
+ * its set keeps those of fewer, or is set to (content_thin): it stays, but
+ * without bytes, and is never fetched. The newest version stays. An age counts
+ * back from the newest version: so what is thinned follows from the log and the
+ * limit alone.
  *
  * Rows begin at the position of the log where the content of the set was first
  * opened (or began anew, as a state does). Earlier entries have no rows, and
@@ -184,6 +185,12 @@ MUST_CHECK enum status content_note(struct content *content,
 MUST_CHECK enum status content_forget(struct content *content,
                                       uint64_t earliest, bool *is_more,
                                       struct problem *why);
+
+/* Thins what fold_db.versions leaves of the resources of some former versions,
+ * those of entries behind *after. Sets *after to the last; UINT64_MAX: there
+ * are no more. */
+MUST_CHECK enum status content_thin(struct content *content, uint64_t *after,
+                                    struct problem *why);
 
 /* Finds the first files, by name, behind `after` (NULL: from the beginning)
  * that no row refers to, at most *n; sets *n. After they were deleted call

@@ -203,6 +203,7 @@ def test_a_set_keeps_as_many_versions_as_it_says(start_broker, by_option):
         return [news.get_url(one).status for one in addresses] == [410, 410, 200, 200]
 
     wait_for("two versions to go", gone)
+    assert broker.metrics()["tidings_content_thinned_total"] == 2
     check_refused(news.get_url(addresses[0]), 410)
     assert news.get_url(address(news, TWO, other)).body == TWO
     for _ in range(2):
@@ -237,7 +238,35 @@ def test_fewer_versions_want_consent(broker, before, after, asks):
         assert answer.json()["discards"]["versions"] == 1
         answer = news.change(content_versions=after, discard=True)
     assert answer.status == 200
-    wait_for("the bytes", lambda: news.get_url(address(news, ONE)).status == 200)
+    status = 410 if after == 1 else 200
+    wait_for("the bytes", lambda: news.get_url(address(news, ONE)).status == status)
+
+
+# A lower number holds at once, for the resources that change no more, too; also one that
+# an option has lowered at a start. What went is counted.
+@pytest.mark.parametrize("by_option", [False, True])
+def test_a_lower_number_takes_former_versions_at_once(start_broker, by_option):
+    broker = start_broker()
+    news = broker.set().create(content="inline")
+    seqs = {
+        (loc, content): post(news, content, loc=loc)
+        for loc in (A, B)
+        for content in (ONE, TWO, THREE)
+    }
+    wait_counted(news, max(seqs.values()))
+    if by_option:
+        broker.stop()
+        broker.set_options("--content-versions", 1)
+        broker.restart()
+    else:
+        assert news.change(content_versions=1, discard=True).status == 200
+    for content, status in ((ONE, 410), (TWO, 410), (THREE, 200)):
+        url = address(news, content)
+        wait_for("the bytes", lambda: news.get_url(url).status == status)
+    for loc in (A, B):
+        listed = news.get("timemap/json/" + loc).json()["mementos"]["list"]
+        assert [one["uri"] for one in listed] == [address(news, THREE, seqs[loc, THREE])]
+    assert broker.metrics()["tidings_content_thinned_total"] == 4
 
 
 @pytest.fixture

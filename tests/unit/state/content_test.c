@@ -449,3 +449,33 @@ TEST(thins_all_that_a_lower_limit_leaves)
     check_thinned(w, "...");
     assert_loose(w, 3);
 }
+
+/* A look at all versions applies a lower limit at once, in steps, also to the
+ * many versions of one resource. */
+TEST(thins_former_versions_step_by_step)
+{
+    const unsigned n = 1900, last_of_other = 1891;
+    struct telling *w = *state;
+    struct content_bytes bytes;
+    uint64_t after = 0, before = 0;
+    unsigned steps = 0;
+
+    telling_place(w, 1);
+    for (unsigned i = 0; i < n; i++)
+        telling_tell(w, i % 10 ? 1 : 2, false, true, 1);
+    telling_fold_to(w, n);
+    fold_db_of(w->content)->versions = 1;
+    for (; after != UINT64_MAX; steps++) {
+        before = after;
+        assert_int_equal(content_thin(w->content, &after, NULL), STATUS_OK);
+        assert_true(after >= before);
+    }
+    assert_in_range(steps, 3, 5);
+    for (unsigned seq = 1; seq <= n; seq++) {
+        assert_int_equal(content_find(w->content, seq, &bytes, NULL),
+                         STATUS_OK);
+        assert_int_equal(bytes.is_there, seq == n || seq == last_of_other);
+    }
+    assert_loose(w, 0); /* both have the same bytes */
+    assert_int_equal(content_at(w->content)->missing, 0);
+}
