@@ -187,11 +187,11 @@ answer_document(struct request *rq, struct opening *o)
     request_answer(rq, &r);
 }
 
-/* On a worker. */
+/* On a worker. The request may end before the work: the deferral's body has the
+ * rest of the path. */
 struct later_opening {
     struct deferral deferral;
     struct opening opening;
-    struct buf rest; /* of the path: the request may end before the work */
 };
 
 static struct opening *
@@ -222,37 +222,25 @@ close_document(struct deferral *d)
 
     if (!o->status)
         document_close(&o->document);
-    buf_fini(&list_entry(d, struct later_opening, deferral)->rest);
 }
 
 /* Opens the document on a worker. */
-static void
+static enum status
 open_later(const struct route_call *call, const struct opening *o)
 {
     static const struct deferral_kind kind = {
         .work = open_document, .answer = answer_later, .fini = close_document};
     struct later_opening *l = deferral_new(call, &kind, sizeof(*l));
     struct slice query = call->rq->query;
+    struct buf *rest = &l->deferral.body;
 
     l->opening = *o;
-    l->rest.max = SIZE_MAX;
-    buf_add_format(&l->rest, query.size > 0 ? "%.*s?%.*s" : "%.*s%.*s",
+    rest->max = SIZE_MAX;
+    buf_add_format(rest, query.size > 0 ? "%.*s?%.*s" : "%.*s%.*s",
                    SLICE_ARG(o->found.rest), SLICE_ARG(query));
-    l->opening.wish.rest = buf_slice(&l->rest);
+    l->opening.wish.rest = buf_slice(rest);
     l->opening.wish.patience = LOG_DISK;
     deferral_begin(&l->deferral, call->rq);
-}
-
-/* Reads Accept-Datetime. */
-static enum status
-read_datetime(struct slice date, int64_t *us, struct problem *why)
-{
-    *us = httpdate_read(date);
-    if (*us == DATETIME_NONE)
-        return problem(why, STATUS_MALFORMED,
-                       "Accept-Datetime is a date of HTTP, such as \"Fri, 20 "
-                       "Nov 2026 10:52:08 GMT\"");
-    *us *= 1000000;
     return STATUS_OK;
 }
 
@@ -282,27 +270,19 @@ read_past(const struct route_call *call, struct opening *o)
 static enum status
 read_wished_time(const struct route_call *call, struct opening *o)
 {
-    struct slice text;
+    struct slice date;
+    int64_t s;
 
-    return o->found.memento == MEMENTO_GATE &&
-                   request_header(call->rq, "accept-datetime", &text)
-               ? read_datetime(text, &o->wish.at_us, call->why)
-               : STATUS_OK;
-}
-
-/* Answers with what was opened, now or later. */
-static enum status
-answer_opened(const struct route_call *call, struct opening *o)
-{
-    if (o->status == STATUS_AGAIN) {
-        open_later(call, o);
+    if (o->found.memento != MEMENTO_GATE ||
+        !request_header(call->rq, "accept-datetime", &date))
         return STATUS_OK;
-    }
-    if (!o->status) {
-        answer_document(call->rq, o);
-        document_close(&o->document);
-    }
-    return o->status;
+    s = httpdate_read(date);
+    if (s == DATETIME_NONE)
+        return problem(call->why, STATUS_MALFORMED,
+                       "Accept-Datetime is a date of HTTP, such as \"Fri, 20 "
+                       "Nov 2026 10:52:08 GMT\"");
+    o->wish.at_us = s * 1000000;
+    return STATUS_OK;
 }
 
 /* The route with a set is that of its resources. */
@@ -361,5 +341,11 @@ handle_documents_get(const struct route_call *call)
     o.conditions = conditional_read(rq);
     if (!o.status)
         o.status = documents_open(&o.found, &o.wish, &o.document, call->why);
-    return answer_opened(call, &o);
+    if (o.status == STATUS_AGAIN)
+        return open_later(call, &o);
+    if (!o.status) {
+        answer_document(rq, &o);
+        document_close(&o.document);
+    }
+    return o.status;
 }
