@@ -25,14 +25,10 @@ make_page(struct buf *text, const struct memory_wish *wish, struct problem *why)
         .set = wish->message.set->name,
         .depth = MEMORY_DEPTH,
     };
-    struct lines lines;
     struct buf html = {.max = HTML_BYTES_MAX};
-    enum status rc;
+    enum status rc =
+        html_document_write(&html, &page, NULL, buf_slice(text), why);
 
-    lines_init(&lines, NULL);
-    lines.piece = buf_slice(text);
-    rc = html_document_write(&html, &page, &lines, why);
-    buf_fini(&lines.line);
     if (rc) {
         buf_fini(&html);
         return rc;

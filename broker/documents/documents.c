@@ -191,7 +191,6 @@ make_page(const struct document_found *found, const struct document_wish *wish,
         .prev = prev,
         .next = next,
     };
-    struct lines lines;
     struct buf text = {.max = HTML_BYTES_MAX};
     enum status rc;
 
@@ -199,13 +198,11 @@ make_page(const struct document_found *found, const struct document_wish *wish,
         write_neighbour(prev, found, wish, wish->last - 1);
         write_neighbour(next, found, wish, wish->last + 1);
     }
-    lines_init(&lines, xml.body);
-    rc = html_document_write(&text, &page, &lines, why);
+    rc = html_document_write(&text, &page, xml.body, SLICE(""), why);
     rc = document_of_text(document, &text, rc, why);
     if (!rc)
         document->is_private = xml.is_private;
     document_close(&xml);
-    buf_fini(&lines.line);
     return rc;
 }
 

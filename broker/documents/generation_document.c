@@ -132,18 +132,6 @@ has_file(const struct document_wish *wish, uint64_t number, uint64_t part)
     return true;
 }
 
-/* The first whole second after the current generation was complete:
- * Last-Modified of the fixed address. DATETIME_NONE: that second has not come
- * yet. */
-static int64_t
-since_of(const struct document_wish *wish)
-{
-    int64_t us = wish->head.generations[wish->kind].current.completed_us;
-
-    us = (us / 1000000 + 1) * 1000000;
-    return us <= clock_now_us() ? us : DATETIME_NONE;
-}
-
 /* STATUS_NOT_FOUND: no generation is current. */
 static enum status
 refuse_none(const struct document_wish *wish, struct problem *why)
@@ -781,6 +769,9 @@ static enum status
 open_current(const struct document_wish *wish, struct document *document,
              struct problem *why)
 {
+    const struct generation *current =
+        &wish->head.generations[wish->kind].current;
+    int64_t since_us = (current->completed_us / 1000000 + 1) * 1000000;
     const char *title = links_kinds[wish->kind].title;
     uint64_t number = generation_last_here(wish->set, wish->kind, &wish->head);
     struct link_text lasting;
@@ -794,8 +785,10 @@ open_current(const struct document_wish *wish, struct document *document,
         rc = problem(why, STATUS_IO, "the %s is not on the disk", title);
     if (rc)
         return rc;
-    if (number == wish->head.generations[wish->kind].current.number)
-        document->modified_us = since_of(wish);
+    /* Last-Modified is the first whole second after it was complete, from then
+     * on. */
+    if (number == current->number && since_us <= clock_now_us())
+        document->modified_us = since_us;
     lasting = set_link_generation(wish->set, wish->kind, number);
     memcpy(document->lasting, lasting.text, sizeof(document->lasting));
     return STATUS_OK;

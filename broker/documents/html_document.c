@@ -407,8 +407,9 @@ write_page(struct buf *to, const struct page *p)
 
 enum status
 html_document_write(struct buf *to, const struct html_wish *wish,
-                    struct lines *lines, struct problem *why)
+                    struct body *body, struct slice text, struct problem *why)
 {
+    struct lines lines;
     struct page p = {
         .wish = wish,
         .first = wish->page ? (wish->page - 1) * HTML_ENTRIES : 0,
@@ -419,7 +420,10 @@ html_document_write(struct buf *to, const struct html_wish *wish,
     };
     enum status rc;
 
-    rc = read_document(&p, lines);
+    lines_init(&lines, body);
+    lines.piece = text;
+    rc = read_document(&p, &lines);
+    buf_fini(&lines.line);
     if (rc)
         rc = problem(why, rc, "the document cannot be read");
     else if (p.n <= p.first && wish->page > 1)

@@ -30,10 +30,10 @@ struct html_wish {
                                 none */
 };
 
-/* Appends the page to `to`, which is empty. Reads `lines` as far as the page
- * needs them. STATUS_NOT_FOUND: there are fewer pages. STATUS_IO: the document
- * cannot be read. */
+/* Appends the page to `to`, which is empty. Reads the document, `body`, or
+ * `text` (body NULL), as far as the page needs it. STATUS_NOT_FOUND: there are
+ * fewer pages. STATUS_IO: the document cannot be read. */
 MUST_CHECK enum status html_document_write(struct buf *to,
                                            const struct html_wish *wish,
-                                           struct lines *lines,
+                                           struct body *body, struct slice text,
                                            struct problem *why);

@@ -103,29 +103,31 @@ fill_listing(struct pieces *pieces)
     return rc;
 }
 
-/* Measures the whole from a sample entry, which `text` takes for a moment. */
+/* Measures an entry, which `text` takes for a moment. */
+static uint64_t
+entry_size(struct listing *l, const struct list_info *info)
+{
+    struct buf *text = &l->pieces.text;
+    size_t header = text->size, size;
+
+    write_entry(text, &l->document, l->pieces.root, info);
+    size = text->size - header;
+    text->size = header;
+    return size;
+}
+
+/* Measures the whole from a sample entry. */
 static uint64_t
 size_of(struct listing *l, struct list_info sample)
 {
-    struct buf *text = &l->pieces.text;
-    uint64_t n_closed = l->last - l->next + 1, size = text->size;
-    size_t header = text->size;
+    struct list_info open = head_open_list(&l->document.head);
+    bool has_open = l->last == open.number;
 
-    if (l->last == l->document.head.list) {
-        struct list_info open = head_open_list(&l->document.head);
-
-        n_closed--;
-        write_entry(text, &l->document, l->pieces.root, &open);
-        size += text->size - header;
-        text->size = header;
-    }
-    if (n_closed > 0) {
-        sample.until_us = sample.from_us;
-        write_entry(text, &l->document, l->pieces.root, &sample);
-        size += n_closed * (text->size - header);
-        text->size = header;
-    }
-    return size + document_footer_of(l->pieces.root).size;
+    sample.until_us = sample.from_us;
+    return l->pieces.text.size +
+           (l->last - l->next + 1 - has_open) * entry_size(l, &sample) +
+           has_open * entry_size(l, &open) +
+           document_footer_of(l->pieces.root).size;
 }
 
 /* Adds to a tag the history of the lists (the digest up to the open list proves
