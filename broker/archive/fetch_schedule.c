@@ -24,16 +24,10 @@
 /* A host rests after so many failures in a row. */
 #define FAILURES_OF_HOST 5
 
-static const struct config *
-config_of(const struct fetch_schedule *f)
-{
-    return f->registry->config;
-}
-
 static int64_t
 pause_after(struct fetch_schedule *f, unsigned failures)
 {
-    const struct config *config = config_of(f);
+    const struct config *config = f->registry->config;
     struct backoff backoff = {config->fetch_retry_first_us,
                               config->fetch_retry_max_us};
 
@@ -43,7 +37,7 @@ pause_after(struct fetch_schedule *f, unsigned failures)
 static unsigned
 most_at_once(const struct fetch_schedule *f)
 {
-    return AHEAD * (unsigned)config_of(f)->fetch_connections;
+    return AHEAD * (unsigned)f->registry->config->fetch_connections;
 }
 
 /* Hosts */
@@ -71,7 +65,7 @@ note_host(struct fetch_schedule *f, const struct fetch *fetch)
     int64_t pause_us = fetch->retry_after_us;
 
     host->n--;
-    if (host->n <= AHEAD * config_of(f)->fetch_host_connections / 2)
+    if (host->n <= AHEAD * f->registry->config->fetch_host_connections / 2)
         host->is_full = false;
     if (fetch->outcome == FETCH_WHOLE || fetch->outcome == FETCH_HOPELESS) {
         call_history_add(&host->calls, false, 0, 1);
@@ -178,7 +172,7 @@ postpone_fetch(struct fetch_schedule *f, struct fetch *fetch,
 {
     int64_t pause_us = pause_after(f, fetch->tries + 1);
     bool is_last = fetch->outcome == FETCH_HOPELESS ||
-                   fetch->tries + 1 >= config_of(f)->fetch_tries;
+                   fetch->tries + 1 >= f->registry->config->fetch_tries;
     struct content_fact fact = {.seq = fetch->seq, .due_us = CONTENT_NEVER};
     enum status rc;
 
@@ -289,7 +283,7 @@ static enum status
 consider_content(struct fetch_schedule *f, struct set *set,
                  const struct content_missing *missing, struct problem *why)
 {
-    const struct config *config = config_of(f);
+    const struct config *config = f->registry->config;
     struct client *owner = set_creator(set);
     struct slice loc = missing->loc;
     const char *fragment;

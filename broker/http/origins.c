@@ -20,12 +20,8 @@ is_same_origin(struct slice a, struct slice b)
 static struct slice
 authority_of(struct slice url)
 {
-    const char *at = url.size ? memmem(url.data, url.size, "://", 3) : NULL;
-
-    if (!at)
-        return (struct slice){NULL, 0};
-    slice_skip(&url, (size_t)(at - url.data) + 3);
-    return slice_take(&url, '/');
+    return slice_skip_past(&url, "://") ? slice_take(&url, '/')
+                                        : (struct slice){NULL, 0};
 }
 
 struct slice
