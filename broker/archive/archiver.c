@@ -143,7 +143,7 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     archiver_add(a, &a->retaining.chore);
     archiver_add(a, &a->purge);
     archiver_add(a, &a->sweep);
-    archiver_add(a, contents_chore(a->contents));
+    archiver_add(a, &a->contents->chore);
     archiver_add(a, &a->uploads.chore);
     archiver_add(a, &a->fetching.chore);
     archiver_add(a, &a->schedule.chore);

@@ -202,7 +202,7 @@ look_at_content(struct build_schedule *r, struct set *set,
     have = content_at(content);
     if (have->seq < at->seq && clock_steady_us() < r->until_us) {
         if (!r->has_looked)
-            chore_look(contents_chore(r->contents));
+            chore_look(&r->contents->chore);
         r->has_looked = true;
         return STATUS_AGAIN;
     }

@@ -6,7 +6,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "broker/archive/folds.h"
 #include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
 #include "broker/bucket/vault.h"
@@ -39,38 +38,6 @@ struct content_pin {
     bool has_ended;
     uint64_t last; /* contents_end */
 };
-
-/* A file is "going" while the archive thread looks for a row that names it and
- * deletes it. A thread that wants to pin that very file waits. Nothing else
- * waits, and no thread holds the mutex while it waits for a disk. */
-struct contents {
-    struct chore chore;
-    struct registry *registry;
-    char arriving[4096 + 16];
-    struct folds opened;
-    struct turn turn;
-    _Atomic(uint64_t) announced; /* orders nothing: a sum */
-
-    pthread_mutex_t mutex; /* over all below */
-    pthread_cond_t changed;
-    struct map files; /* struct pinned */
-    struct list pins;
-    bool is_shut;
-    const struct set *going_set; /* NULL: nothing is */
-    struct digest going;
-};
-
-const char *
-contents_arriving(const struct contents *c)
-{
-    return c->arriving;
-}
-
-void
-contents_announce(struct contents *c, uint64_t bytes)
-{
-    add_relaxed(&c->announced, bytes);
-}
 
 enum status
 contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
@@ -908,12 +875,6 @@ contents_some(struct chore *chore)
 }
 
 /* Life */
-
-struct chore *
-contents_chore(struct contents *c)
-{
-    return &c->chore;
-}
 
 /* Pins can still end. */
 static void

@@ -31,21 +31,43 @@
 #pragma once
 
 #include "broker/archive/chore.h"
+#include "broker/archive/folds.h"
 #include "broker/base/client_limits.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
 #include "proto/resourcesync/digest.h"
 
-struct contents;
+/* A file is "going" while the archive thread looks for a row that names it and
+ * deletes it. A thread that wants to pin that very file waits. Nothing else
+ * waits, and no thread holds the mutex while it waits for a disk. */
+struct contents {
+    struct chore chore;       /* of the archive thread; pins can still end after
+                                 it has ended */
+    char arriving[4096 + 16]; /* the folder in which files arrive; constant */
+
+    /* Bytes that are going to arrive. The thread that adds some subtracts them
+     * when they have arrived, or never will. Orders nothing: a sum. */
+    _Atomic(uint64_t) announced;
+
+    /* For contents.c only. */
+    struct registry *registry;
+    struct folds opened;
+    struct turn turn;
+
+    pthread_mutex_t mutex; /* over all below */
+    pthread_cond_t changed;
+    struct map files; /* struct pinned */
+    struct list pins;
+    bool is_shut;
+    const struct set *going_set; /* NULL: nothing is */
+    struct digest going;
+};
 
 MUST_CHECK enum status contents_new(struct contents **contents,
                                     struct registry *registry,
                                     struct problem *why);
 void contents_free(struct contents *contents); /* NULL is allowed */
-
-/* The chore of the archive thread. Pins can still end after it has ended. */
-struct chore *contents_chore(struct contents *contents);
 
 /* Opens the content of a set, lent until the next call of any of these.
  * STATUS_NOT_FOUND: the set keeps none. STATUS_GONE: the set was removed.
@@ -75,13 +97,6 @@ bool contents_is_due(const struct set *set, int64_t now_us);
 bool contents_needs(struct set *set, const struct list_info *list);
 
 /* Any thread */
-
-/* The folder in which files arrive. */
-const char *contents_arriving(const struct contents *contents);
-
-/* Announces bytes that are going to arrive, and takes back (-bytes) those that
- * have arrived or never will. */
-void contents_announce(struct contents *contents, uint64_t bytes);
 
 /* Takes `bytes` of the disk for the client of `disk`, a holding of CLIENT_DISK.
  * All clients together may use the free room, less the bytes that others have

@@ -471,5 +471,5 @@ fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
     turn_init(&f->turn, TURN_FETCH, registry, wants_fetch, f);
     f->seed = random_u32();
     return content_download_open(&f->fetcher, registry->config, allowed,
-                                 contents_arriving(contents), on_over, f, why);
+                                 contents->arriving, on_over, f, why);
 }

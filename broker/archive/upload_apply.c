@@ -40,7 +40,6 @@ struct upload_apply {
     bool is_accepted;
     struct set *set; /* NULL: it does not exist */
     enum phase phase;
-    bool is_waiting;
     uint64_t read;   /* the log up to that seq */
     uint64_t began;  /* the state begins behind this entry */
     bool is_healing; /* the state becomes whole */
@@ -146,12 +145,6 @@ upload_apply_close(struct upload_apply *a)
     free(a);
 }
 
-bool
-upload_apply_is_waiting(const struct upload_apply *a)
-{
-    return a->is_waiting;
-}
-
 /* Reads the head of the set. STATUS_GONE: the set of the upload was removed. */
 static enum status
 look_for_upload(struct upload_apply *a, struct head *head, struct problem *why)
@@ -185,10 +178,10 @@ fold_state(struct upload_apply *a, struct state_fold *folding,
         rc = state_fold_open(folding, a->set, &resources, why);
     if (rc)
         return rc;
-    a->is_waiting = resources && resources_at(resources)->seq < after &&
-                    folding->held == a->set;
     if (resources && resources_at(resources)->seq < after)
-        return state_fold_step(folding, a->set, &is_more, why);
+        return folding->held == a->set
+                   ? STATUS_RUNNING
+                   : state_fold_step(folding, a->set, &is_more, why);
     a->upload->outcome.resources = resources ? resources_at(resources)->n : 0;
     if (resources) {
         a->began = resources_at(resources)->began;

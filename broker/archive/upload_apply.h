@@ -51,12 +51,9 @@ MUST_CHECK enum status upload_apply_open(struct upload_apply **apply,
                                          struct problem *why);
 void upload_apply_close(struct upload_apply *apply); /* NULL is allowed */
 
-/* One step. *is_done: the outcome is complete, as it is after an error. */
+/* One step. *is_done: the outcome is complete, as it is after an error.
+ * STATUS_RUNNING: it did nothing because the state is held (state_fold.held);
+ * nothing was posted yet, so beginning again later loses nothing. */
 MUST_CHECK enum status upload_apply_step(struct upload_apply *apply,
                                          struct state_fold *folding,
                                          bool *is_done, struct problem *why);
-
-/* True if the last step did nothing because the state is held
- * (state_fold.held). Nothing was posted yet, so beginning again later loses
- * nothing. */
-bool upload_apply_is_waiting(const struct upload_apply *apply);

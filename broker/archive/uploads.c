@@ -184,8 +184,8 @@ uploads_some(struct chore *chore)
         rc = authority_check(u->current->authority, clock_now_us(), &why);
     if (!rc)
         rc = upload_apply_step(u->apply, u->folding, &is_done, &why);
-    is_waiting = !rc && upload_apply_is_waiting(u->apply);
-    if (!rc && !is_done && !is_waiting)
+    is_waiting = rc == STATUS_RUNNING;
+    if (!rc && !is_done)
         return true;
     upload_apply_close(u->apply);
     u->apply = NULL;

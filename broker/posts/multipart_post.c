@@ -225,8 +225,8 @@ on_begin(const struct multipart_part *part, void *user, struct problem *why)
         return rc;
     e->part = part->number;
     c->at = e;
-    rc = arriving_begin(&e->arriving, contents_arriving(c->contents), e->hash,
-                        e->length, &reason);
+    rc = arriving_begin(&e->arriving, c->contents->arriving, e->hash, e->length,
+                        &reason);
     return rc ? refuse_entry(e, rc, &reason, why) : STATUS_OK;
 }
 
@@ -353,7 +353,7 @@ count_arrived(struct multipart_post *c, uint64_t bytes)
     if (bytes > c->announced)
         bytes = c->announced;
     c->announced -= bytes;
-    contents_announce(c->contents, -bytes);
+    subtract_relaxed(&c->contents->announced, bytes);
 }
 
 enum status
@@ -371,7 +371,7 @@ multipart_post_feed(struct multipart_post *c, struct slice bytes,
          * posts. The log may take that room while the body arrives; the log
          * checks its own room once a second. */
         c->announced = c->size;
-        contents_announce(c->contents, c->size);
+        add_relaxed(&c->contents->announced, c->size);
         rc = contents_hold(c->contents, &c->disk, c->size, c->size, why);
         c->has_room = !rc;
         if (rc)

@@ -51,7 +51,7 @@ dumping_end(struct dumping *d)
 {
     chore_end(&d->schedule.chore);
     chore_end(&d->dumps.chore);
-    chore_end(contents_chore(d->contents));
+    chore_end(&d->contents->chore);
     chore_end(&d->folding.chore);
     sets_close(&d->sets);
     contents_free(d->contents);
@@ -115,8 +115,8 @@ place(struct dumping *d, const char *text)
     struct problem why = {""};
 
     if (contents_pin(d->contents, sets_find(&d->sets, "demo"), &pin, &why) ||
-        arriving_begin(&arriving, contents_arriving(d->contents), SLICE(""),
-                       LENGTH_NONE, &why) ||
+        arriving_begin(&arriving, d->contents->arriving, SLICE(""), LENGTH_NONE,
+                       &why) ||
         arriving_add(&arriving, slice_of(text), &why) ||
         arriving_end(&arriving, &why) || contents_place(pin, &arriving, &why) ||
         contents_sync(pin, &why))
@@ -197,7 +197,7 @@ dumping_look(struct dumping *d)
 {
     clock_pass_us(1000000); /* times of entries run ahead of it */
     chore_look(&d->folding.chore);
-    chore_look(contents_chore(d->contents));
+    chore_look(&d->contents->chore);
     chore_look(&d->dumps.chore);
     chore_look(&d->schedule.chore);
 }
@@ -207,7 +207,7 @@ dumping_round(struct dumping *d)
 {
     bool is_more = chore_step(&d->folding.chore);
 
-    is_more |= chore_step(contents_chore(d->contents));
+    is_more |= chore_step(&d->contents->chore);
     is_more |= chore_step(&d->dumps.chore);
     is_more |= chore_step(&d->schedule.chore);
     return is_more;

@@ -62,8 +62,8 @@ keeping_fold_all(struct keeping *w)
     chore_look(&w->folding.chore);
     while (chore_step(&w->folding.chore))
         ;
-    chore_look(contents_chore(w->contents));
-    while (chore_step(contents_chore(w->contents)))
+    chore_look(&w->contents->chore);
+    while (chore_step(&w->contents->chore))
         ;
     chore_look(&w->dumps.chore);
     while (chore_step(&w->dumps.chore))
@@ -131,8 +131,8 @@ keeping_place(struct keeping *w, struct content_pin *pin, unsigned n)
     char text[KEPT_SIZE];
 
     kept_text(text, n);
-    if (arriving_begin(&a, contents_arriving(w->contents), SLICE(""),
-                       LENGTH_NONE, &why) ||
+    if (arriving_begin(&a, w->contents->arriving, SLICE(""), LENGTH_NONE,
+                       &why) ||
         arriving_add(&a, slice_of(text), &why) || arriving_end(&a, &why) ||
         contents_place(pin, &a, &why) || contents_sync(pin, &why))
         fail_msg("%s", why.text);

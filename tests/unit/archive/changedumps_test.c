@@ -25,8 +25,8 @@ fold(void)
     chore_look(&d.folding.chore);
     while (chore_step(&d.folding.chore))
         ;
-    chore_look(contents_chore(d.contents));
-    while (chore_step(contents_chore(d.contents)))
+    chore_look(&d.contents->chore);
+    while (chore_step(&d.contents->chore))
         ;
 }
 

@@ -167,8 +167,8 @@ TEST(what_is_found_is_made_durable_unless_it_is)
         pins[i] = keeping_pin(w);
     kept_text(text, 1);
     kept_digest(&digest, 1);
-    if (arriving_begin(&arriving, contents_arriving(w->contents), SLICE(""),
-                       LENGTH_NONE, &why) ||
+    if (arriving_begin(&arriving, w->contents->arriving, SLICE(""), LENGTH_NONE,
+                       &why) ||
         arriving_add(&arriving, slice_of(text), &why) ||
         arriving_end(&arriving, &why) ||
         contents_place(pins[0], &arriving, &why))
@@ -214,8 +214,8 @@ place_again_and_again(void *user)
 
         kept_text(text, n);
         if (contents_pin(p->w->contents, p->set, &c, NULL) ||
-            arriving_begin(&a, contents_arriving(p->w->contents), SLICE(""),
-                           LENGTH_NONE, NULL) ||
+            arriving_begin(&a, p->w->contents->arriving, SLICE(""), LENGTH_NONE,
+                           NULL) ||
             arriving_add(&a, slice_of(text), NULL) || arriving_end(&a, NULL) ||
             contents_place(c, &a, NULL) || contents_sync(c, NULL) ||
             !kept_is_there(p->w->dir, n))
@@ -278,9 +278,8 @@ TEST(orphans_of_a_crash_go_and_nothing_else)
     c = keeping_pin(w);
     keeping_place(w, c, 2);
     contents_end(c, 0); /* before the entry of the life before is folded */
-    chore_look(contents_chore(w->contents));
-    while (chore_step(
-        contents_chore(w->contents))) /* it is not: the state is behind */
+    chore_look(&w->contents->chore);
+    while (chore_step(&w->contents->chore)) /* it is not: the state is behind */
         ;
     assert_true(kept_is_there(w->dir, 1));
     c = keeping_pin(w);
@@ -302,7 +301,7 @@ TEST(what_begins_anew_is_swept_again)
     keeping_post_with(w, 0, 0);
     keeping_post_with(w, 1, 1);
     keeping_fold_all(w);
-    kept_place(w->dir, contents_arriving(w->contents), 2);
+    kept_place(w->dir, w->contents->arriving, 2);
     keeping_fold_all(w);
     assert_true(kept_is_there(w->dir, 2)); /* it was not looked for again */
     content = keeping_content(w);
@@ -322,8 +321,8 @@ TEST(is_never_ahead_of_the_state)
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
 
     keeping_post_with(w, 0, 0);
-    chore_look(contents_chore(w->contents));
-    while (chore_step(contents_chore(w->contents)))
+    chore_look(&w->contents->chore);
+    while (chore_step(&w->contents->chore))
         ;
     assert_int_equal(content_at(keeping_content(w))->seq, 0);
     keeping_fold_all(w);
