@@ -6,6 +6,18 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+struct file_path
+file_path(const char *format, ...)
+{
+    struct file_path path;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(path.text, sizeof(path.text), format, arguments);
+    va_end(arguments);
+    return path;
+}
+
 void
 file_close(int *fd)
 {

@@ -13,6 +13,14 @@
 
 #include "proto/problem.h"
 
+/* A path, as the format says: that of a data directory has at most 4,096
+ * bytes. */
+struct file_path {
+    char text[4096 + 512];
+};
+struct file_path file_path(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
 /* Creates `dir` and the missing folders above it, and makes the new names
  * durable. Users who may pass the directory above may pass them; only the owner
  * may list them. */

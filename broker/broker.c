@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "base/file.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/request_tickets.h"
 #include "broker/access/tickets.h"

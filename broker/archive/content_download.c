@@ -1,6 +1,5 @@
 #include "broker/archive/content_download.h"
 
-#include "base/file.h"
 #include "broker/sets/registry.h"
 #include "proto/http/websub.h"
 

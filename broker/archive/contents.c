@@ -5,7 +5,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
 #include "broker/bucket/vault.h"
@@ -183,7 +182,7 @@ enum status
 contents_share(const struct set *set, struct content_fact *fact,
                struct buf *bytes, struct problem *why)
 {
-    struct set_path dir = set_path(set, "");
+    struct file_path dir = set_path(set, "");
     enum status rc =
         content_file_look(dir.text, &fact->digest, &fact->length, why);
 
@@ -557,7 +556,7 @@ sweep_orphans(struct contents *c, struct set *set, struct content *content,
               struct problem *why)
 {
     struct sweep s = {.contents = c, .set = set, .content = content};
-    struct set_path dir = set_path(set, "");
+    struct file_path dir = set_path(set, "");
     enum status rc = STATUS_OK;
 
     while (!rc && set->progress->content.sweep < CONTENT_FOLDERS &&

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 
 /* Bytes of a block of st_blocks. */
 #define BLOCK_SIZE 512

@@ -1,7 +1,6 @@
 #include "broker/archive/folds.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 
 /* Time for reading in a step; then the step commits. */
 #define STEP_US 1000000
@@ -48,7 +47,7 @@ folds_open(struct folds *f, const struct set *set, const char *epoch,
            struct fold_db **db, struct problem *why)
 {
     struct folds_place *place = place_of(f, set);
-    struct set_path dir = set_path(set, "");
+    struct file_path dir = set_path(set, "");
     enum status rc = STATUS_OK;
 
     if (place->set != set || fold_db_has_failed(place->db)) {

@@ -45,7 +45,7 @@ struct upload_apply {
     bool is_healing; /* the state becomes whole */
 
     /* The comparison */
-    char work[UPLOAD_FILE_PATH_MAX];
+    struct file_path work;
     struct db db;
     struct upload_counts counts;  /* of the posted changes */
     bool is_holding;              /* holds deletions back */
@@ -81,7 +81,7 @@ upload_apply_open(struct upload_apply **apply, struct registry *registry,
 {
     struct upload_apply *a = memory_new(1, sizeof(*a));
     struct upload_file_about *about = &a->about;
-    char path[UPLOAD_FILE_PATH_MAX];
+    struct file_path path;
     bool is_there;
     enum status rc;
 
@@ -92,14 +92,14 @@ upload_apply_open(struct upload_apply **apply, struct registry *registry,
     buf_init(&a->deleted, FRAGMENT_MAX);
     buf_init(&a->bytes, PART_BYTES);
     a->fragments = memory_new(UPLOAD_APPLY_ENTRIES, sizeof(*a->fragments));
-    snprintf(a->work, sizeof(a->work), "%s/%s.work", dir, upload->name);
+    a->work = file_path("%s/%s.work", dir, upload->name);
     rc = a->fragments ? STATUS_OK : problem_memory(why);
-    if (!rc && upload_file_path(dir, upload->name, path, &a->is_accepted))
+    if (!rc && upload_file_path(dir, upload->name, &path, &a->is_accepted))
         rc = problem(why, STATUS_NOT_FOUND, "what arrived of %s is not there",
                      upload->name);
-    unlink(a->work);
+    unlink(a->work.text);
     if (!rc)
-        rc = db_open(&a->db, a->work, DB_SMALL, why);
+        rc = db_open(&a->db, a->work.text, DB_SMALL, why);
     /* The file is worthless after a crash: no journal, no fsync. */
     if (!rc)
         rc = db_exec(&a->db, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF",
@@ -110,7 +110,7 @@ upload_apply_open(struct upload_apply **apply, struct registry *registry,
     if (!rc)
         rc = db_exec(&a->db, tables, why);
     if (!rc)
-        rc = attach_database(a, path, "ATTACH ? AS up",
+        rc = attach_database(a, path.text, "ATTACH ? AS up",
                              "PRAGMA up.cache_size=-8192", why);
     /* `accepted` and `left_out` are NULL, and so 0, in a file of an earlier
      * version. */
@@ -138,7 +138,7 @@ upload_apply_close(struct upload_apply *a)
         return;
     if (a->db.handle)
         db_close(&a->db);
-    unlink(a->work);
+    unlink(a->work.text);
     buf_fini(&a->deleted);
     buf_fini(&a->bytes);
     free(a->fragments);

@@ -159,7 +159,7 @@ dump_package_close(struct dump_package *p, struct problem *why)
 static enum status
 copy_members(struct dump_package *p, struct problem *why)
 {
-    struct set_path dir = set_path(p->writer->set, "");
+    struct file_path dir = set_path(p->writer->set, "");
     uint64_t size = 0, length;
     int fd;
     enum status rc = STATUS_OK;

@@ -19,7 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "broker/backup/backup_offer.h"
 #include "broker/bucket/vault.h"
 #include "broker/check/inspection.h"

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include "base/file.h"
 #include "broker/access/tokens.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/sources/hub_db.h"

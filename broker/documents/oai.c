@@ -1,7 +1,6 @@
 #include "broker/documents/oai.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "broker/archive/state_fold.h"
 #include "broker/documents/document.h"
 #include "broker/documents/web_files.h"
@@ -167,7 +166,7 @@ follow_log(struct oai *o, struct problem *why)
 static enum status
 open_records(struct oai *o, struct problem *why)
 {
-    struct set_path path = set_path(o->set, OAI_FILE);
+    struct file_path path = set_path(o->set, OAI_FILE);
     int64_t us = clock_now_us() - COMMIT_US;
     struct log_copy copy;
     enum status rc;

@@ -741,14 +741,11 @@ set_link(const struct set *set, enum link_kind kind)
     return link_to(set->registry->options.public_url, kind, set->name, NULL, 0);
 }
 
-struct set_path
+struct file_path
 set_path(const struct set *set, const char *file)
 {
-    struct set_path path;
-
-    snprintf(path.text, sizeof(path.text), "%s/sets/%s%s%s",
-             set->registry->config->data, set->name, file[0] ? "/" : "", file);
-    return path;
+    return file_path("%s/sets/%s%s%s", set->registry->config->data, set->name,
+                     file[0] ? "/" : "", file);
 }
 
 bool

@@ -19,6 +19,7 @@
  */
 #pragma once
 
+#include "base/file.h"
 #include "broker/access/tokens.h"
 #include "broker/base/client_limits.h"
 #include "broker/config/config.h"
@@ -245,10 +246,7 @@ void registry_set_bridging(struct registry *registry,
 
 /* The path of a file of a set, "DATA/sets/NAME/FILE", or with "" that of the
  * directory of all of them. Any thread. */
-struct set_path {
-    char text[4096 + SET_NAME_MAX + 32];
-};
-struct set_path set_path(const struct set *set, const char *file);
+struct file_path set_path(const struct set *set, const char *file);
 
 /* The target of `describedby` (R-046, R-062): the URL of the set's settings,
  * else its own page, GET /sets/NAME. */

@@ -11,8 +11,6 @@
 /* Hexadecimal digits of a name. */
 #define NAME_DIGITS (2 * DIGEST_SIZE)
 
-#define PATH_SIZE (4096 + 512)
-
 static enum status
 fail_file(struct problem *why, const char *what, const char *name)
 {
@@ -26,12 +24,6 @@ fail_file(struct problem *why, const char *what, const char *name)
 /* Arriving */
 
 static void
-path_of(const struct arriving *a, char path[PATH_SIZE])
-{
-    snprintf(path, PATH_SIZE, "%s/%s", a->folder, a->name);
-}
-
-static void
 forget_arriving(struct arriving *a)
 {
     file_close(&a->fd);
@@ -43,18 +35,16 @@ enum status
 arriving_begin(struct arriving *a, const char *folder, struct slice hash,
                uint64_t length, struct problem *why)
 {
-    char path[PATH_SIZE];
-    int fd;
+    struct file_path path = file_path("%s/XXXXXX", folder);
+    int fd = mkostemp(path.text, O_CLOEXEC);
 
     *a = (struct arriving){.fd = -1};
-    snprintf(path, sizeof(path), "%s/XXXXXX", folder);
-    fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
         return fail_file(why, "cannot make a file in", folder);
     *a = (struct arriving){.folder = folder,
                            .digests = digest_check_new(hash, length, true),
                            .fd = fd};
-    memcpy(a->name, path + strlen(folder) + 1, sizeof("XXXXXX"));
+    memcpy(a->name, path.text + strlen(folder) + 1, sizeof("XXXXXX"));
     return STATUS_OK;
 }
 
@@ -85,14 +75,11 @@ arriving_end(struct arriving *a, struct problem *why)
 void
 arriving_abandon(struct arriving *a)
 {
-    char path[PATH_SIZE];
-
     if (!a->folder)
         return; /* zeroed */
     forget_arriving(a);
-    path_of(a, path);
     if (a->name[0])
-        unlink(path);
+        unlink(file_path("%s/%s", a->folder, a->name).text);
     a->name[0] = '\0';
 }
 
@@ -115,20 +102,17 @@ arriving_clear(const char *folder, struct problem *why)
 
 /* Names */
 
-static void
-folder_path(const char *set_dir, unsigned folder, char path[PATH_SIZE])
+static struct file_path
+path_of_folder(const char *set_dir, unsigned folder)
 {
-    snprintf(path, PATH_SIZE, "%s/" CONTENT_FOLDER "/%02x", set_dir,
-             folder & 0xff);
+    return file_path("%s/" CONTENT_FOLDER "/%02x", set_dir, folder & 0xff);
 }
 
-static void
-file_path(const char *set_dir, const struct digest *digest,
-          char path[PATH_SIZE])
+static struct file_path
+path_of(const char *set_dir, const struct digest *digest)
 {
-    snprintf(path, PATH_SIZE, "%s/" CONTENT_FOLDER "/%02x/%s", set_dir,
-             digest->bytes[0],
-             digest_text(digest).text + DIGEST_TEXT_SIZE - NAME_DIGITS);
+    return file_path("%s/" CONTENT_FOLDER "/%02x/%s", set_dir, digest->bytes[0],
+                     digest_text(digest).text + DIGEST_TEXT_SIZE - NAME_DIGITS);
 }
 
 /* Placing */
@@ -139,14 +123,13 @@ static enum status
 make_folder(const char *set_dir, const struct digest *digest,
             struct problem *why)
 {
-    char path[PATH_SIZE];
+    struct file_path path = file_path("%s/" CONTENT_FOLDER, set_dir);
     enum status rc = file_make_dirs(set_dir, why);
 
-    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
     for (int i = 0; !rc && i < 2; i++) {
-        if (mkdir(path, 0700) && errno != EEXIST)
-            rc = fail_file(why, "cannot make", path);
-        folder_path(set_dir, digest->bytes[0], path);
+        if (mkdir(path.text, 0700) && errno != EEXIST)
+            rc = fail_file(why, "cannot make", path.text);
+        path = path_of_folder(set_dir, digest->bytes[0]);
     }
     return rc;
 }
@@ -154,17 +137,16 @@ make_folder(const char *set_dir, const struct digest *digest,
 enum status
 content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
 {
-    char from[PATH_SIZE], to[PATH_SIZE];
+    struct file_path from = file_path("%s/%s", a->folder, a->name);
+    struct file_path to = path_of(set_dir, &a->digest);
     enum status rc;
 
-    path_of(a, from);
-    file_path(set_dir, &a->digest, to);
-    if (rename(from, to)) {
+    if (rename(from.text, to.text)) {
         if (errno != ENOENT)
-            return fail_file(why, "cannot make", to);
+            return fail_file(why, "cannot make", to.text);
         rc = make_folder(set_dir, &a->digest, why);
-        if (!rc && rename(from, to))
-            rc = fail_file(why, "cannot make", to);
+        if (!rc && rename(from.text, to.text))
+            rc = fail_file(why, "cannot make", to.text);
         if (rc)
             return rc;
     }
@@ -185,7 +167,6 @@ enum status
 content_files_sync(const char *set_dir, const struct content_touched *touched,
                    struct problem *why)
 {
-    char path[PATH_SIZE];
     enum status rc = STATUS_OK;
     bool is_any = false;
 
@@ -193,12 +174,10 @@ content_files_sync(const char *set_dir, const struct content_touched *touched,
         if (!(touched->bits[i / 8] & 1u << i % 8))
             continue;
         is_any = true;
-        folder_path(set_dir, i, path);
-        rc = file_sync_path(path, why);
+        rc = file_sync_path(path_of_folder(set_dir, i).text, why);
     }
-    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
     if (!rc && is_any)
-        rc = file_sync_path(path, why);
+        rc = file_sync_path(file_path("%s/" CONTENT_FOLDER, set_dir).text, why);
     if (!rc && is_any)
         rc = file_sync_path(set_dir, why);
     return rc;
@@ -219,30 +198,29 @@ static enum status
 open_folder(const char *set_dir, const struct digest *digest, int *dir_fd,
             struct problem *why)
 {
-    char path[PATH_SIZE];
+    struct file_path path = path_of_folder(set_dir, digest->bytes[0]);
 
-    folder_path(set_dir, digest->bytes[0], path);
-    *dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *dir_fd < 0 ? not_there(path, why) : STATUS_OK;
+    *dir_fd = open(path.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *dir_fd < 0 ? not_there(path.text, why) : STATUS_OK;
 }
 
 enum status
 content_file_store(const char *set_dir, const struct digest *digest,
                    uint64_t length, bool is_there, struct problem *why)
 {
-    char path[PATH_SIZE];
+    struct file_path path = path_of(set_dir, digest);
     int dir_fd;
     enum status rc = make_folder(set_dir, digest, why);
 
-    folder_path(set_dir, digest->bytes[0], path);
-    if (!rc)
-        rc = file_make_dirs(path, why); /* syncs their names */
-    file_path(set_dir, digest, path);
+    if (!rc) /* syncs their names */
+        rc =
+            file_make_dirs(path_of_folder(set_dir, digest->bytes[0]).text, why);
     if (!rc)
         rc = open_folder(set_dir, digest, &dir_fd, why);
     if (rc)
         return rc;
-    rc = vault_store(dir_fd, strrchr(path, '/') + 1, length, is_there, why);
+    rc =
+        vault_store(dir_fd, strrchr(path.text, '/') + 1, length, is_there, why);
     close(dir_fd);
     return rc;
 }
@@ -251,18 +229,16 @@ enum status
 content_file_open(const char *set_dir, const struct digest *digest, int *fd,
                   uint64_t *length, struct problem *why)
 {
-    char path[PATH_SIZE];
+    struct file_path path = path_of(set_dir, digest);
     struct stat st;
     int dir_fd;
-    enum status rc;
+    enum status rc = open_folder(set_dir, digest, &dir_fd, why);
 
-    file_path(set_dir, digest, path);
-    rc = open_folder(set_dir, digest, &dir_fd, why);
     if (!rc)
-        rc = vault_file(dir_fd, strrchr(path, '/') + 1, fd, why);
+        rc = vault_file(dir_fd, strrchr(path.text, '/') + 1, fd, why);
     file_close(&dir_fd);
     if (!rc && fstat(*fd, &st)) {
-        rc = fail_file(why, "cannot open", path);
+        rc = fail_file(why, "cannot open", path.text);
         file_close(fd);
     }
     if (!rc)
@@ -304,17 +280,16 @@ enum status
 content_file_look(const char *set_dir, const struct digest *digest,
                   uint64_t *length, struct problem *why)
 {
-    char path[PATH_SIZE];
+    struct file_path path = path_of(set_dir, digest);
     struct stat st;
 
-    file_path(set_dir, digest, path);
-    *length = vault_size(AT_FDCWD, path);
+    *length = vault_size(AT_FDCWD, path.text);
     if (*length > 0)
         return STATUS_OK;
-    if (lstat(path, &st))
-        return not_there(path, why);
+    if (lstat(path.text, &st))
+        return not_there(path.text, why);
     if (!S_ISREG(st.st_mode))
-        return problem(why, STATUS_IO, "%s is no file", path);
+        return problem(why, STATUS_IO, "%s is no file", path.text);
     *length = (uint64_t)st.st_size;
     return STATUS_OK;
 }
@@ -323,14 +298,14 @@ enum status
 content_file_unlink(const char *set_dir, const struct digest *digest,
                     bool is_loose, struct problem *why)
 {
-    char path[PATH_SIZE], stub[PATH_SIZE + sizeof(VAULT_STUB)];
+    struct file_path path = path_of(set_dir, digest);
+    struct file_path stub = file_path("%s" VAULT_STUB, path.text);
 
-    file_path(set_dir, digest, path);
-    snprintf(stub, sizeof(stub), "%s" VAULT_STUB, path);
-    if ((unlink(path) && errno != ENOENT) || (unlink(stub) && errno != ENOENT))
-        return fail_file(why, "cannot remove", path);
+    if ((unlink(path.text) && errno != ENOENT) ||
+        (unlink(stub.text) && errno != ENOENT))
+        return fail_file(why, "cannot remove", path.text);
     if (is_loose) /* also if a pin that ended has deleted the stub */
-        vault_loosen(strrchr(stub, '/') + 1);
+        vault_loosen(strrchr(stub.text, '/') + 1);
     return STATUS_OK;
 }
 
@@ -338,24 +313,24 @@ enum status
 content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
                    void *user, struct problem *why)
 {
-    char path[PATH_SIZE], text[DIGEST_TEXT_SIZE + 1];
+    struct file_path path = path_of_folder(set_dir, folder);
+    char name[NAME_DIGITS + 1], text[DIGEST_TEXT_SIZE + 1];
     const struct dirent *entry;
     struct digest digest;
     enum status rc = STATUS_OK;
     DIR *dir;
 
-    folder_path(set_dir, folder, path);
-    dir = file_open_dir(AT_FDCWD, path, 0);
+    dir = file_open_dir(AT_FDCWD, path.text, 0);
     if (!dir)
         return errno == ENOENT ? STATUS_OK
-                               : fail_file(why, "cannot open", path);
+                               : fail_file(why, "cannot open", path.text);
     while (!rc && (entry = file_next(dir))) {
         bool is_stub = slice_ends(slice_of(entry->d_name), VAULT_STUB);
         size_t n = strlen(entry->d_name) - is_stub * strlen(VAULT_STUB);
 
-        snprintf(path, sizeof(path), "%.*s", NAME_DIGITS, entry->d_name);
+        snprintf(name, sizeof(name), "%.*s", NAME_DIGITS, entry->d_name);
         if (n != NAME_DIGITS ||
-            (is_stub && !faccessat(dirfd(dir), path, F_OK, 0)))
+            (is_stub && !faccessat(dirfd(dir), name, F_OK, 0)))
             continue; /* once, by the file, if there are both */
         snprintf(text, sizeof(text), "sha-256:%.*s", NAME_DIGITS,
                  entry->d_name);

@@ -1,17 +1,16 @@
 #include "broker/state/fold_db.h"
 
+#include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/bucket/vault.h"
 
 /* The last batch may exceed the limit of the kind. */
 #define BATCH_BYTES ((size_t)1 << 20)
 
-#define PATH_SIZE (sizeof(((struct fold_db *)0)->dir) + 32)
-
-static void
-path_of(const struct fold_db *f, char path[PATH_SIZE])
+static struct file_path
+path_of(const struct fold_db *f)
 {
-    snprintf(path, PATH_SIZE, "%s/%s", f->dir, f->kind->file);
+    return file_path("%s/%s", f->dir, f->kind->file);
 }
 
 /* Opens the file, or makes it. *is_ours is false if it is damaged, or of a
@@ -19,15 +18,13 @@ path_of(const struct fold_db *f, char path[PATH_SIZE])
 static enum status
 open_file(struct fold_db *f, bool *is_ours, struct problem *why)
 {
-    char path[PATH_SIZE];
-    enum status rc;
+    struct file_path path = path_of(f);
+    enum status rc = db_open_kind(&f->db, f->kind->db, path.text, why);
 
-    path_of(f, path);
-    rc = db_open_kind(&f->db, f->kind->db, path, why);
     *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
     if (!rc && f->db.is_exposed)
         DIAG(DIAG_WARNING, "state", "other users may open a database",
-             diag_text("file", path));
+             diag_text("file", path.text));
     if (!rc)
         rc = f->kind->read(f, why);
     if (!rc && f->is_ending)
@@ -42,15 +39,13 @@ open_file(struct fold_db *f, bool *is_ours, struct problem *why)
 enum status
 fold_db_begin(struct fold_db *f, uint64_t after, struct problem *why)
 {
-    char path[PATH_SIZE];
     bool is_ours;
     enum status rc;
 
     fold_db_forget(f);
     f->kind->release(f);
     db_close(&f->db);
-    path_of(f, path);
-    rc = db_unlink(path, why);
+    rc = db_unlink(path_of(f).text, why);
     if (!rc)
         rc = open_file(f, &is_ours, why);
     if (rc)
@@ -100,7 +95,6 @@ fold_db_open(struct fold_db **opened, const struct fold_kind *kind,
 void
 fold_db_close(struct fold_db *f)
 {
-    char path[PATH_SIZE];
     struct problem why = {""};
 
     if (!f)
@@ -112,8 +106,7 @@ fold_db_close(struct fold_db *f)
         DIAG(DIAG_WARNING, "state", f->kind->is_damaged,
              diag_text("dir", f->dir));
         vault_loosen(VAULT_LOST);
-        path_of(f, path);
-        if (db_unlink(path, &why))
+        if (db_unlink(path_of(f).text, &why))
             DIAG(DIAG_ERROR, "state", "a damaged file stays",
                  diag_text("error", why.text));
     }

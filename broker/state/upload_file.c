@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
 #include "broker/state/resources.h"
 #include "proto/resourcesync/fragment.h"
 
@@ -50,34 +49,27 @@ static const char *const suffixes[STAGES] = {
     [STAGE_TAKEN] = ".taken",
 };
 
-static void
-path_of(char path[UPLOAD_FILE_PATH_MAX], const char *dir, const char *name,
-        enum stage stage)
+static struct file_path
+path_of(const char *dir, const char *name, enum stage stage)
 {
-    snprintf(path, UPLOAD_FILE_PATH_MAX, "%s/%s%s", dir, name, suffixes[stage]);
+    return file_path("%s/%s%s", dir, name, suffixes[stage]);
 }
 
 void
 upload_file_remove(const char *dir, const char *name)
 {
-    char path[UPLOAD_FILE_PATH_MAX];
-
-    for (int stage = 0; stage < STAGES; stage++) {
-        path_of(path, dir, name, stage);
-        unlink(path);
-    }
+    for (int stage = 0; stage < STAGES; stage++)
+        unlink(path_of(dir, name, stage).text);
 }
 
 static enum status
 rename_to(const char *dir, const char *name, enum stage from, enum stage to,
           struct problem *why)
 {
-    char old[UPLOAD_FILE_PATH_MAX], new[UPLOAD_FILE_PATH_MAX];
+    struct file_path old = path_of(dir, name, from);
 
-    path_of(old, dir, name, from);
-    path_of(new, dir, name, to);
-    if (rename(old, new))
-        return problem_errno(why, "cannot rename", old);
+    if (rename(old.text, path_of(dir, name, to).text))
+        return problem_errno(why, "cannot rename", old.text);
     return file_sync_path(dir, why);
 }
 
@@ -88,13 +80,13 @@ upload_file_take(const char *dir, const char *name, struct problem *why)
 }
 
 enum status
-upload_file_path(const char *dir, const char *name,
-                 char path[UPLOAD_FILE_PATH_MAX], bool *is_taken)
+upload_file_path(const char *dir, const char *name, struct file_path *path,
+                 bool *is_taken)
 {
     for (int stage = STAGE_TAKEN; stage >= STAGE_WHOLE; stage--) {
         *is_taken = stage == STAGE_TAKEN;
-        path_of(path, dir, name, stage);
-        if (!access(path, F_OK))
+        *path = path_of(dir, name, stage);
+        if (!access(path->text, F_OK))
             return STATUS_OK;
     }
     return STATUS_NOT_FOUND;
@@ -166,7 +158,6 @@ upload_file_begin(struct upload_file **staging, const char *dir,
                   const char *name, struct problem *why)
 {
     struct upload_file *s = memory_new(1, sizeof(*s));
-    char path[UPLOAD_FILE_PATH_MAX];
     enum status rc;
 
     snprintf(s->dir, sizeof(s->dir), "%s", dir);
@@ -174,8 +165,8 @@ upload_file_begin(struct upload_file **staging, const char *dir,
     rc = file_make_dirs(dir, why);
     if (!rc) {
         upload_file_remove(dir, name);
-        path_of(path, dir, name, STAGE_NEW);
-        rc = db_open_kind(&s->db, &upload_file_kind, path, why);
+        rc = db_open_kind(&s->db, &upload_file_kind,
+                          path_of(dir, name, STAGE_NEW).text, why);
     }
     if (rc)
         upload_file_discard(s);
@@ -277,7 +268,6 @@ enum status
 upload_file_finish(struct upload_file *s, const struct upload_file_about *about,
                    struct problem *why)
 {
-    char path[UPLOAD_FILE_PATH_MAX];
     enum status rc =
         DB_DO(&s->db, WHAT, why,
               "INSERT INTO about(epoch, after, max_delete, n,"
@@ -290,8 +280,7 @@ upload_file_finish(struct upload_file *s, const struct upload_file_about *about,
         return rc;
     db_close(&s->db);
     /* First the bytes, then the name which marks them as complete. */
-    path_of(path, s->dir, s->name, STAGE_NEW);
-    rc = file_sync_path(path, why);
+    rc = file_sync_path(path_of(s->dir, s->name, STAGE_NEW).text, why);
     if (!rc)
         rc = rename_to(s->dir, s->name, STAGE_NEW, STAGE_WHOLE, why);
     if (!rc)

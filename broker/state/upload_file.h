@@ -20,6 +20,7 @@
 #pragma once
 
 #include "base/db.h"
+#include "base/file.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/position.h"
 
@@ -96,14 +97,10 @@ MUST_CHECK enum status
 upload_file_left(const char *dir, void (*fn)(const char *name, void *user),
                  void *user, struct problem *why);
 
-/* Room for "DIR/NAME.SUFFIX". */
-#define UPLOAD_FILE_PATH_MAX (4096 + SET_NAME_MAX + 32)
-
 /* Writes the path of the file, and sets *is_taken if it was accepted.
  * STATUS_NOT_FOUND */
 MUST_CHECK enum status upload_file_path(const char *dir, const char *name,
-                                        char path[UPLOAD_FILE_PATH_MAX],
-                                        bool *is_taken);
+                                        struct file_path *path, bool *is_taken);
 
 /* Renames NAME.whole to NAME.taken, durably. */
 MUST_CHECK enum status upload_file_take(const char *dir, const char *name,

@@ -473,7 +473,7 @@ TEST(what_was_not_whole_is_gone_at_the_next_start)
 /* The comparison is abandoned, and nothing was accepted. */
 TEST(is_given_up_when_the_log_ends)
 {
-    char path[UPLOAD_FILE_PATH_MAX];
+    struct file_path path;
     bool is_taken;
 
     stage_range(0, 1000, 1, 20);
@@ -481,7 +481,8 @@ TEST(is_given_up_when_the_log_ends)
     log_stop(s.sets.registry->log);
 
     assert_int_equal(step_until(UINT64_MAX), STATUS_STOPPED);
-    assert_int_equal(upload_file_path(s.dir, NAME, path, &is_taken), STATUS_OK);
+    assert_int_equal(upload_file_path(s.dir, NAME, &path, &is_taken),
+                     STATUS_OK);
     assert_false(is_taken);
     assert_int_equal(s.upload.outcome.last, 0);
 }
