@@ -298,15 +298,14 @@ write_closed(struct archive *a, const struct found *f,
                      .commit_after = f->list.info.last - 1},
     };
     struct entries entries = entries_of(&f->list, text->fragments);
-    char path[PATH_MAX];
+    struct file_path path =
+        file_path("%s/sets/%s/" LOG_CHANGES, a->restore->data, f->list.set);
     enum status rc = commit_act(a, &act, why);
 
-    snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, a->restore->data,
-             f->list.set);
     if (!rc)
-        rc = file_make_dirs(path, why);
+        rc = file_make_dirs(path.text, why);
     if (!rc)
-        rc = file_open_folder(AT_FDCWD, path, &file.dir_fd, why);
+        rc = file_open_folder(AT_FDCWD, path.text, &file.dir_fd, why);
     if (!rc)
         rc = list_file_write(&file, text->header, next_batch, &entries, why);
     if (!rc) {
@@ -375,13 +374,13 @@ write_state(struct archive *a, const struct found_resources *state,
             struct problem *why)
 {
     struct fold_db *db = NULL;
-    char dir[PATH_MAX];
-    enum status rc;
+    struct file_path dir =
+        file_path("%s/sets/%s", a->restore->data, state->list.set);
+    enum status rc = file_make_dirs(dir.text, why);
 
-    snprintf(dir, sizeof(dir), "%s/sets/%s", a->restore->data, state->list.set);
-    rc = file_make_dirs(dir, why);
     if (!rc)
-        rc = fold_db_open(&db, &resources_folding, dir, state->list.epoch, why);
+        rc = fold_db_open(&db, &resources_folding, dir.text, state->list.epoch,
+                          why);
     for (size_t i = 0; !rc && i < a->n_resources; i++) {
         const struct found_resources *f = &a->resources[i];
 

@@ -33,17 +33,16 @@ struct backup {
 
 /* Paths */
 
-static void
-name_source(const struct backup *b, const char *path, char to[PATH_MAX])
+static struct file_path
+source_of(const struct backup *b, const char *path)
 {
-    snprintf(to, PATH_MAX, "%s/%s", b->job->data, path);
+    return file_path("%s/%s", b->job->data, path);
 }
 
-static void
-name_copy(const struct backup *b, unsigned folder, const char *path,
-          char to[PATH_MAX])
+static struct file_path
+copy_of(const struct backup *b, unsigned folder, const char *path)
 {
-    snprintf(to, PATH_MAX, "%s/" MANIFEST_FILE, b->dir, folder, path);
+    return file_path("%s/" MANIFEST_FILE, b->dir, folder, path);
 }
 
 /* The number of a folder of a backup; 0: it is none. */
@@ -125,14 +124,12 @@ add_file(struct backup *b, const char *path, const struct digest *digest,
 
 /* Makes the directories for a copy, and its name. */
 static enum status
-prepare_copy(struct backup *b, const char *path, char to[PATH_MAX],
+prepare_copy(struct backup *b, const char *path, struct file_path *to,
              struct problem *why)
 {
-    char name[PATH_MAX];
-
-    snprintf(name, sizeof(name), MANIFEST_FILE, b->folder, path);
-    name_copy(b, b->folder, path, to);
-    return copied_file_make_dirs(b->dir, name, why);
+    *to = copy_of(b, b->folder, path);
+    return copied_file_make_dirs(
+        b->dir, file_path(MANIFEST_FILE, b->folder, path).text, why);
 }
 
 /* Copies a file that never changes, or finds it in the former backup. `hash`
@@ -143,27 +140,26 @@ copy_file(struct backup *b, const char *path, const struct digest *hash,
           struct problem *why)
 {
     const struct manifest_entry *known = manifest_find(&b->former, path);
-    char from[PATH_MAX], to[PATH_MAX];
+    struct file_path from = source_of(b, path), to;
     struct digest digest;
     uint64_t size = 0;
     enum status rc;
 
-    name_source(b, path, from);
     if (known) {
-        name_copy(b, known->folder, path, to);
-        if (copied_file_is_same(from, to, &size)) {
+        to = copy_of(b, known->folder, path);
+        if (copied_file_is_same(from.text, to.text, &size)) {
             b->job->n_kept++;
             b->job->kept_bytes += size;
             return add_file(b, path, &known->digest, known->folder, why);
         }
     }
-    rc = prepare_copy(b, path, to, why);
+    rc = prepare_copy(b, path, &to, why);
     if (!rc)
-        rc = copied_file_make(from, to, true, &digest, &size, why);
+        rc = copied_file_make(from.text, to.text, true, &digest, &size, why);
     if (rc)
         return rc;
     if (hash && !digest_is_equal(hash, &digest)) {
-        unlink(to);
+        unlink(to.text);
         return problem(why, STATUS_GONE,
                        "it is damaged: its bytes have another digest");
     }
@@ -176,24 +172,23 @@ copy_file(struct backup *b, const char *path, const struct digest *hash,
 static enum status
 copy_database(struct backup *b, const char *path, struct problem *why)
 {
-    char from[PATH_MAX], to[PATH_MAX];
+    struct file_path to;
     struct problem reason = {""};
     struct digest digest;
     uint64_t size = 0;
-    enum status rc = prepare_copy(b, path, to, why);
+    enum status rc = prepare_copy(b, path, &to, why);
 
-    name_source(b, path, from);
     if (!rc)
-        rc = db_copy(from, to, why);
+        rc = db_copy(source_of(b, path).text, to.text, why);
     if (!rc && !strcmp(path, LOG_FILE) && b->segments >= 0) {
-        rc = store_files_gather(to, b->segments, &reason);
+        rc = store_files_gather(to.text, b->segments, &reason);
         if (rc)
             problem(why, rc, "%s", reason.text);
         if (rc && rc != STATUS_GONE)
-            problem_prefix(why, rc, "cannot write %s: ", to);
+            problem_prefix(why, rc, "cannot write %s: ", to.text);
     }
     if (!rc)
-        rc = copied_file_digest(to, &digest, &size, why);
+        rc = copied_file_digest(to.text, &digest, &size, why);
     if (rc)
         return rc;
     b->job->n_databases++;
@@ -209,7 +204,6 @@ static enum status
 take(struct backup *b, const char *path, bool is_database,
      const struct digest *hash, struct problem *why)
 {
-    char from[PATH_MAX];
     enum status rc;
 
     if (b->job->is_stopped && b->job->is_stopped(b->job->user))
@@ -218,9 +212,8 @@ take(struct backup *b, const char *path, bool is_database,
         return miss(b, path, "its name is too odd", why);
     rc = is_database ? copy_database(b, path, why)
                      : copy_file(b, path, hash, why);
-    name_source(b, path, from);
     if (rc == STATUS_GONE && slice_starts(slice_of(path), "uploads/") &&
-        access(from, F_OK))
+        access(source_of(b, path).text, F_OK))
         return STATUS_GONE;
     return rc == STATUS_GONE ? miss(b, path, why->text, why) : rc;
 }
@@ -236,22 +229,20 @@ static enum status
 each_name(struct backup *b, const char *folder, name_fn *fn,
           struct problem *why)
 {
-    char path[PATH_MAX];
+    struct file_path path = source_of(b, folder);
     const struct dirent *entry;
     enum status rc = STATUS_OK;
-    DIR *dir;
+    DIR *dir = file_open_dir(AT_FDCWD, path.text, 0);
 
-    name_source(b, folder, path);
-    dir = file_open_dir(AT_FDCWD, path, 0);
     if (!dir && errno == ENOENT)
         return STATUS_OK;
     if (!dir)
-        return problem_errno(why, "cannot open", path);
-    while (!rc && (entry = file_next(dir))) {
-        snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "",
-                 entry->d_name);
-        rc = fn(b, path, why);
-    }
+        return problem_errno(why, "cannot open", path.text);
+    while (!rc && (entry = file_next(dir)))
+        rc = fn(
+            b,
+            file_path("%s%s%s", folder, *folder ? "/" : "", entry->d_name).text,
+            why);
     if (!rc && errno)
         rc = problem_errno(why, "cannot read", folder);
     closedir(dir);
@@ -293,11 +284,9 @@ take_if_database(struct backup *b, const char *path, struct problem *why)
 static enum status
 take_set_databases(struct backup *b, const char *path, struct problem *why)
 {
-    char from[PATH_MAX];
     struct stat st;
 
-    name_source(b, path, from);
-    return stat(from, &st) || !S_ISDIR(st.st_mode)
+    return stat(source_of(b, path).text, &st) || !S_ISDIR(st.st_mode)
                ? STATUS_OK
                : each_name(b, path, take_if_database, why);
 }
@@ -309,15 +298,13 @@ struct contents_of {
     const char *set;
 };
 
-static void
-name_content(const char *set, const struct digest *digest,
-             char path[MANIFEST_PATH_MAX])
+static struct file_path
+name_of_content(const char *set, const struct digest *digest)
 {
     struct digest_text hex = digest_text(digest);
     const char *digits = strchr(hex.text, ':') + 1;
 
-    snprintf(path, MANIFEST_PATH_MAX, "sets/%s/" LOG_CONTENT "/%.2s/%s", set,
-             digits, digits);
+    return file_path("sets/%s/" LOG_CONTENT "/%.2s/%s", set, digits, digits);
 }
 
 /* Reports a file that content.db has and the folder has not. */
@@ -325,41 +312,35 @@ static enum status
 check_content(const struct digest *digest, void *user, struct problem *why)
 {
     const struct contents_of *c = user;
-    char path[MANIFEST_PATH_MAX], from[PATH_MAX];
+    struct file_path path = name_of_content(c->set, digest);
+    struct file_path from = source_of(c->b, path.text);
 
-    name_content(c->set, digest, path);
-    name_source(c->b, path, from);
-    if (manifest_find(&c->b->here, path) || !access(from, F_OK) ||
-        vault_size(AT_FDCWD, from) > 0)
+    if (manifest_find(&c->b->here, path.text) || !access(from.text, F_OK) ||
+        vault_size(AT_FDCWD, from.text) > 0)
         return STATUS_OK;
-    return miss(c->b, path, strerror(errno), why);
+    return miss(c->b, path.text, strerror(errno), why);
 }
 
 /* Takes a file, or its stub, which is as good as a copy. */
 static enum status
-take_archived(struct backup *b, char path[MANIFEST_PATH_MAX],
+take_archived(struct backup *b, struct file_path path,
               const struct digest *digest, struct problem *why)
 {
-    char from[PATH_MAX];
-    bool is_remote;
+    bool is_remote = vault_size(AT_FDCWD, source_of(b, path.text).text) > 0;
 
-    name_source(b, path, from);
-    is_remote = vault_size(AT_FDCWD, from) > 0;
     if (is_remote)
-        strcat(path, VAULT_STUB);
+        path = file_path("%s" VAULT_STUB, path.text);
     b->job->n_remote += is_remote;
-    return take(b, path, false, is_remote ? NULL : digest, why);
+    return take(b, path.text, false, is_remote ? NULL : digest, why);
 }
 
 static enum status
 take_content(const struct digest *digest, void *user, struct problem *why)
 {
     const struct contents_of *c = user;
-    char path[MANIFEST_PATH_MAX];
 
-    name_content(c->set, digest, path);
     c->b->job->n_contents++;
-    return take_archived(c->b, path, digest, why);
+    return take_archived(c->b, name_of_content(c->set, digest), digest, why);
 }
 
 static enum status
@@ -368,44 +349,40 @@ on_set(const char *name, const char *epoch, uint64_t last, void *user,
 {
     struct backup *b = user;
     struct contents_of contents = {b, name};
-    char dir[PATH_MAX], folder[PATH_MAX], path[MANIFEST_PATH_MAX];
+    struct file_path dir = file_path("%s/sets/%s", b->job->data, name);
+    struct file_path folder = file_path("%s/" LOG_CONTENT, dir.text);
+    struct file_path path = file_path("sets/%s/" CONTENT_FILE, name);
     enum status rc = manifest_add_line(
         &b->writer, why, "# set %s %s-%" PRIu64 "\n", name, epoch, last);
 
     b->job->n_sets++;
-    snprintf(folder, sizeof(folder), "%s/sets/%s/" LOG_CONTENT, b->job->data,
-             name);
-    snprintf(dir, sizeof(dir), "%s/sets/%s", b->job->data, name);
-    for (unsigned i = 0; !rc && !access(folder, F_OK) && i < CONTENT_FOLDERS;
-         i++)
-        rc = content_files_each(dir, i, take_content, &contents, why);
-    snprintf(path, sizeof(path), "sets/%s/" CONTENT_FILE, name);
-    if (rc || !manifest_find(&b->here, path))
+    for (unsigned i = 0;
+         !rc && !access(folder.text, F_OK) && i < CONTENT_FOLDERS; i++)
+        rc = content_files_each(dir.text, i, take_content, &contents, why);
+    if (rc || !manifest_find(&b->here, path.text))
         return rc;
-    name_copy(b, b->folder, path, folder);
-    return content_each_file(folder, check_content, &contents, why);
+    return content_each_file(copy_of(b, b->folder, path.text).text,
+                             check_content, &contents, why);
 }
 
 static enum status
 on_list(const char *name, uint64_t number, void *user, struct problem *why)
 {
     struct backup *b = user;
-    char path[MANIFEST_PATH_MAX], file[LIST_FILE_NAME_MAX];
+    char file[LIST_FILE_NAME_MAX];
 
     list_file_name(file, number);
-    snprintf(path, sizeof(path), "sets/%s/" LOG_CHANGES "/%s", name, file);
     b->job->n_lists++;
-    return take_archived(b, path, NULL, why);
+    return take_archived(b, file_path("sets/%s/" LOG_CHANGES "/%s", name, file),
+                         NULL, why);
 }
 
 static enum status
 take_part(struct backup *b, const char *path, struct problem *why)
 {
-    char from[PATH_MAX];
-
     b->job->n_remote += slice_ends(slice_of(path), VAULT_STUB);
-    name_source(b, path, from);
-    return slice_ends(slice_of(path), ".new") || vault_size(AT_FDCWD, from) > 0
+    return slice_ends(slice_of(path), ".new") ||
+                   vault_size(AT_FDCWD, source_of(b, path).text) > 0
                ? STATUS_OK
                : take(b, path, false, NULL, why);
 }
@@ -416,15 +393,13 @@ on_generation(const char *name, enum generation_kind kind, uint64_t number,
               bool is_served, void *user, struct problem *why)
 {
     struct backup *b = user;
-    char path[MANIFEST_PATH_MAX], from[PATH_MAX];
+    struct file_path path = file_path("sets/%s/%s/%012" PRIu64, name,
+                                      links_kinds[kind].folder, number);
 
-    snprintf(path, sizeof(path), "sets/%s/%s/%012" PRIu64, name,
-             links_kinds[kind].folder, number);
-    name_source(b, path, from);
-    if (access(from, F_OK))
-        return is_served ? miss(b, path, strerror(errno), why) : STATUS_OK;
+    if (access(source_of(b, path.text).text, F_OK))
+        return is_served ? miss(b, path.text, strerror(errno), why) : STATUS_OK;
     b->job->n_builds++;
-    return each_name(b, path, take_part, why);
+    return each_name(b, path.text, take_part, why);
 }
 
 /* In the order that backup.h explains. */
@@ -438,7 +413,6 @@ take_all(struct backup *b, struct problem *why)
         .user = b,
     };
     struct problem reason = {""};
-    char path[PATH_MAX];
     enum status rc = each_name(b, "uploads", take_upload, why);
 
     if (!rc)
@@ -452,16 +426,15 @@ take_all(struct backup *b, struct problem *why)
         file_close(&b->segments);
         if (rc)
             *why = reason;
-        name_source(b, LOG_FILE, path);
         if (rc == STATUS_GONE)
-            rc = problem(why, STATUS_IO, "%s cannot be copied: %s", path,
-                         reason.text);
+            rc = problem(why, STATUS_IO, "%s cannot be copied: %s",
+                         source_of(b, LOG_FILE).text, reason.text);
     }
-    name_copy(b, b->folder, LOG_FILE, path);
     if (!rc)
-        rc = store_files_each(path, &files, why);
-    name_source(b, "public-url", path); /* sets/data_directory.h */
-    if (!rc && !access(path, F_OK))
+        rc =
+            store_files_each(copy_of(b, b->folder, LOG_FILE).text, &files, why);
+    /* sets/data_directory.h */
+    if (!rc && !access(source_of(b, "public-url").text, F_OK))
         rc = take(b, "public-url", false, NULL, why);
     return rc;
 }
@@ -560,7 +533,7 @@ write_backup(struct backup *b, struct problem *why)
 enum status
 backup_make(struct backup_job *job, struct problem *why)
 {
-    char dir[PATH_MAX], path[PATH_MAX];
+    char dir[PATH_MAX];
     struct backup b = {
         .job = job,
         .dir = dir,
@@ -575,9 +548,8 @@ backup_make(struct backup_job *job, struct problem *why)
     snprintf(dir, sizeof(dir), "%s", job->dir);
     for (size_t n = strlen(dir); n > 1 && dir[n - 1] == '/';)
         dir[--n] = '\0'; /* prune counts on it */
-    name_source(&b, LOG_FILE, path);
-    if (access(path, F_OK)) {
-        problem_errno(why, "cannot open", path);
+    if (access(source_of(&b, LOG_FILE).text, F_OK)) {
+        problem_errno(why, "cannot open", source_of(&b, LOG_FILE).text);
         rc = problem_prefix(why, STATUS_IO,
                             "%s is no data directory: ", job->data);
     }

@@ -221,18 +221,17 @@ take_manifest(struct fetch *f, struct archive *archive,
 {
     const struct manifest_reader reader = {
         .on_file = add_wanted, .on_missing = report_missing, .user = f};
-    char path[PATH_MAX];
+    struct file_path path = file_path("%s/" MANIFEST_NAME, f->job->path);
     struct digest digest;
     enum status rc;
 
     if (archive_entry_size(entry) > (la_int64_t)MANIFEST_MAX)
         return problem(why, STATUS_DIFFERENT, "%s: its manifest is too large",
                        f->url);
-    snprintf(path, sizeof(path), "%s/" MANIFEST_NAME, f->job->path);
-    rc = write_file(f, archive, entry, path, &digest, why);
+    rc = write_file(f, archive, entry, path.text, &digest, why);
     if (!rc)
         rc = manifest_read(f->job->path, &reader, why);
-    unlink(path);
+    unlink(path.text);
     return rc;
 }
 

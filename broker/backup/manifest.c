@@ -219,17 +219,16 @@ enum status
 manifest_read(const char *dir, const struct manifest_reader *reader,
               struct problem *why)
 {
-    char path[4096 + sizeof(MANIFEST_NAME) + 1];
-    struct lines l = {.path = path};
+    struct file_path path = file_path("%s/" MANIFEST_NAME, dir);
+    struct lines l = {.path = path.text};
     struct manifest_file file;
     enum status rc;
 
-    snprintf(path, sizeof(path), "%s/" MANIFEST_NAME, dir);
-    l.from = fopen(path, "re");
+    l.from = fopen(path.text, "re");
     if (!l.from && errno == ENOENT)
-        return problem(why, STATUS_NOT_FOUND, "%s does not exist", path);
+        return problem(why, STATUS_NOT_FOUND, "%s does not exist", path.text);
     if (!l.from)
-        return problem_errno(why, "cannot open", path);
+        return problem_errno(why, "cannot open", path.text);
     rc = check_lines(&l, why);
     rewind(l.from);
     l.number = 0;
@@ -293,12 +292,10 @@ manifest_forget(struct map *map)
 bool
 manifest_is_begun(const char *dir)
 {
-    char path[4096 + sizeof(MANIFEST_NAME) + 5], head[sizeof(HEAD)] = "";
-    FILE *from;
+    FILE *from = fopen(file_path("%s/" MANIFEST_NAME ".new", dir).text, "re");
+    char head[sizeof(HEAD)] = "";
     size_t n;
 
-    snprintf(path, sizeof(path), "%s/" MANIFEST_NAME ".new", dir);
-    from = fopen(path, "re");
     if (!from)
         return false;
     n = fread(head, 1, sizeof(HEAD) - 1, from);

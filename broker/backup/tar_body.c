@@ -8,6 +8,7 @@
 #include <archive_entry.h>
 
 #include "base/array.h"
+#include "base/file.h"
 
 /* What a file and its headers are rounded up to. */
 #define BLOCK 512
@@ -83,15 +84,15 @@ tar_list_fini(struct tar_list *list)
 enum status
 tar_list_add(struct tar_list *list, const char *path, struct problem *why)
 {
-    char name[PATH_MAX], header[HEADER_MAX];
+    struct file_path name = file_path("%s/%s", list->dir, path);
+    char header[HEADER_MAX];
     struct tar_file file;
     struct stat st;
 
     if (!ONE_MORE(list->all, &list->capacity, list->n))
         return problem_memory(why);
-    snprintf(name, sizeof(name), "%s/%s", list->dir, path);
-    if (stat(name, &st))
-        return problem_errno(why, "cannot read", name);
+    if (stat(name.text, &st))
+        return problem_errno(why, "cannot read", name.text);
     file = (struct tar_file){.path = slice_dup(slice_of(path)),
                              .size = (uint64_t)st.st_size,
                              .time = st.st_mtim};
@@ -122,12 +123,10 @@ static enum body_result
 begin_file(struct tar_body *t, struct slice *piece)
 {
     const struct tar_file *file = &t->list->all[t->i];
-    char name[PATH_MAX];
     struct stat st;
-    int fd;
+    int fd = open(file_path("%s/%s", t->list->dir, file->path).text,
+                  O_RDONLY | O_CLOEXEC);
 
-    snprintf(name, sizeof(name), "%s/%s", t->list->dir, file->path);
-    fd = open(name, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return BODY_FAILED;
     if (fstat(fd, &st) || (uint64_t)st.st_size != file->size ||

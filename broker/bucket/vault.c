@@ -119,11 +119,10 @@ is_content(const char *name)
 static bool
 read_stub(int dir_fd, const char *name, struct stub *stub)
 {
-    char path[PATH_MAX], text[100] = "";
-    int fd;
+    char text[100] = "";
+    int fd = openat(dir_fd, file_path("%s" VAULT_STUB, name).text,
+                    O_RDONLY | O_CLOEXEC);
 
-    snprintf(path, sizeof(path), "%s" VAULT_STUB, name);
-    fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read(fd, text, sizeof(text) - 1) <= BUCKET_KEY_SIZE)
         text[0] = '\0';
     file_close(&fd);
@@ -134,11 +133,10 @@ static enum status
 write_stub(int dir_fd, const char *name, const struct stub *stub,
            struct problem *why)
 {
-    char path[300], text[100];
+    char text[100];
 
-    snprintf(path, sizeof(path), "%.255s" VAULT_STUB, name);
     snprintf(text, sizeof(text), "%s %" PRIu64, stub->key, stub->size);
-    return file_store(dir_fd, path, text, why);
+    return file_store(dir_fd, file_path("%s" VAULT_STUB, name).text, text, why);
 }
 
 /* Gives the stub the time of its file, or back: documents have tags of it. */
@@ -266,19 +264,18 @@ vault_find(int dir_fd, const char *name, struct problem *why)
 enum status
 vault_delete(int dir_fd, const char *name, struct problem *why)
 {
-    char path[PATH_MAX];
+    struct file_path path = file_path("%s" VAULT_STUB, name);
     struct stub stub;
     enum status rc = STATUS_OK;
 
     if (!read_stub(dir_fd, name, &stub))
         return STATUS_OK;
-    snprintf(path, sizeof(path), "%s" VAULT_STUB, name);
     if (the && !is_content(name))
         rc = ask(DELETE, dir_fd, name, &stub, -1, why);
-    if (!rc && unlinkat(dir_fd, path, 0))
-        rc = problem_errno(why, "cannot remove", path);
+    if (!rc && unlinkat(dir_fd, path.text, 0))
+        rc = problem_errno(why, "cannot remove", path.text);
     else if (is_content(name))
-        vault_loosen(path);
+        vault_loosen(path.text);
     return rc ? problem_prefix(why, STATUS_IO, "%s: ", name) : STATUS_OK;
 }
 

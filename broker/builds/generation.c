@@ -253,25 +253,21 @@ generation_abandon(struct generation_writer *w)
 
 /* The path of the folder of a kind of a set, which may be removed; of a
  * generation, too, if `number` is not 0. */
-static void
+static struct file_path
 path_of(struct registry *registry, const char *set, enum generation_kind kind,
-        uint64_t number, char path[5000])
+        uint64_t number)
 {
-    int n = snprintf(path, 5000, "%s/sets/%s/%s", registry->config->data, set,
-                     links_kinds[kind].folder);
-
-    if (number > 0)
-        snprintf(path + n, 5000 - (size_t)n, "/%012" PRIu64, number);
+    return file_path(number > 0 ? "%s/sets/%s/%s/%012" PRIu64 : "%s/sets/%s/%s",
+                     registry->config->data, set, links_kinds[kind].folder,
+                     number);
 }
 
 bool
 generation_is_here(const struct set *set, enum generation_kind kind,
                    uint64_t number)
 {
-    char path[5000];
-
-    path_of(set->registry, set->name, kind, number, path);
-    return !log_is_shared(set->registry->log) || !access(path, F_OK);
+    return !log_is_shared(set->registry->log) ||
+           !access(path_of(set->registry, set->name, kind, number).text, F_OK);
 }
 
 enum status
@@ -299,14 +295,12 @@ generation_last_here(const struct set *set, enum generation_kind kind,
 {
     uint64_t number = head->generations[kind].current.number;
     const struct dirent *entry;
-    char path[5000];
     uint64_t last = 0;
     DIR *dir;
 
     if (generation_is_here(set, kind, number))
         return number;
-    path_of(set->registry, set->name, kind, 0, path);
-    dir = opendir(path);
+    dir = opendir(path_of(set->registry, set->name, kind, 0).text);
     while ((entry = file_next(dir))) {
         uint64_t n = strtoull(entry->d_name, NULL, 10);
 
@@ -324,17 +318,18 @@ enum status
 generation_open(const struct set *set, const struct generation_place *place,
                 int *fd, struct problem *why)
 {
-    char path[5000], name[GENERATION_NAME_SIZE];
+    struct file_path path =
+        path_of(set->registry, set->name, place->kind, place->number);
+    char name[GENERATION_NAME_SIZE];
     int dir_fd;
     enum status rc = STATUS_NOT_FOUND;
 
     generation_name(name, place->file, place->part);
-    path_of(set->registry, set->name, place->kind, place->number, path);
-    dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dir_fd = open(path.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd >= 0)
         rc = vault_file(dir_fd, name, fd, why);
     else if (errno != ENOENT)
-        rc = problem_errno(why, "cannot read", path);
+        rc = problem_errno(why, "cannot read", path.text);
     file_close(&dir_fd);
     return rc == STATUS_NOT_FOUND
                ? problem(why, rc, "there is no such document")
@@ -350,23 +345,22 @@ sweep_generation(struct registry *registry, const struct due_generation *due,
                  struct problem *why)
 {
     const struct act act = {.kind = ACT_SWEPT, .swept = {due->id}};
-    char path[5000], name[NAME_SIZE];
+    struct file_path path = path_of(registry, due->name, due->kind, 0);
+    int fd = open(path.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char name[NAME_SIZE];
     enum status rc = STATUS_OK;
-    int fd;
 
-    name_of(name, due->number);
-    path_of(registry, due->name, due->kind, 0, path);
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno != ENOENT)
-        return problem_errno(why, "cannot open", path);
+        return problem_errno(why, "cannot open", path.text);
+    name_of(name, due->number);
     if (fd >= 0) {
         rc = vault_clear(fd, name, NULL, why);
         if (!rc)
             rc = file_sync_dir(fd, why);
         close(fd);
-        if (!rmdir(path)) {
-            *strrchr(path, '/') = '\0';
-            rmdir(path);
+        if (!rmdir(path.text)) {
+            *strrchr(path.text, '/') = '\0';
+            rmdir(path.text);
         }
     }
     return rc ? rc : log_act(registry->log, NULL, &act, 0, why);

@@ -27,31 +27,29 @@ const struct database databases[DATABASES] = {
     [DATABASE_UPLOAD] = {PLACE_UPLOADS, NULL, &upload_file_kind, 0},
 };
 
-#define PATH_SIZE 4700
-
 /* Checks the databases of a place in the folder `path`. `name`: of the entry of
  * an upload. */
 static enum status
 check_place(enum database_place place, const char *path, const char *name,
             struct problem *why)
 {
-    char file[PATH_SIZE];
+    struct file_path file;
     int64_t version;
     enum status rc = STATUS_OK;
 
     for (int i = 0; !rc && i < DATABASES; i++) {
         if (databases[i].place != place)
             continue;
-        snprintf(file, sizeof(file), "%s/%s", path,
-                 databases[i].name ? databases[i].name : name);
-        if (!db_look_version(file, &version, NULL) &&
+        file = file_path("%s/%s", path,
+                         databases[i].name ? databases[i].name : name);
+        if (!db_look_version(file.text, &version, NULL) &&
             version > databases[i].kind->n_steps)
             rc = problem(why, STATUS_IO,
                          "%s: the database is of version %" PRId64
                          ", and this program knows versions up to %d: a newer "
                          "tidingsd has used the data directory; start that "
                          "one, or restore an older backup",
-                         file, version, databases[i].kind->n_steps);
+                         file.text, version, databases[i].kind->n_steps);
     }
     return rc;
 }
@@ -61,24 +59,22 @@ static enum status
 check_entries(const char *dir, const char *folder, enum database_place place,
               struct problem *why)
 {
-    char path[PATH_SIZE], entry_path[PATH_SIZE];
+    struct file_path path = file_path("%s/%s", dir, folder), entry_path;
     const struct dirent *entry;
     enum status rc = STATUS_OK;
-    DIR *opened;
+    DIR *opened = file_open_dir(AT_FDCWD, path.text, 0);
 
-    snprintf(path, sizeof(path), "%s/%s", dir, folder);
-    opened = file_open_dir(AT_FDCWD, path, 0);
     if (!opened && (errno == ENOENT || errno == ENOTDIR))
         return STATUS_OK;
     if (!opened)
-        return problem_errno(why, "cannot read", path);
+        return problem_errno(why, "cannot read", path.text);
     while (!rc && (entry = file_next(opened))) {
         if (entry->d_name[0] == '.')
             continue;
-        snprintf(entry_path, sizeof(entry_path), "%.4096s/%s/%s", dir, folder,
-                 entry->d_name);
-        rc = check_place(place, place == PLACE_SET ? entry_path : path,
-                         entry->d_name, why);
+        entry_path = file_path("%s/%s", path.text, entry->d_name);
+        rc =
+            check_place(place, place == PLACE_SET ? entry_path.text : path.text,
+                        entry->d_name, why);
     }
     closedir(opened);
     return rc;

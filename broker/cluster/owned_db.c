@@ -17,6 +17,7 @@
 #include "broker/cluster/owned_db.h"
 
 #include "base/array.h"
+#include "base/file.h"
 #include "broker/base/diag.h"
 
 /* A few; the databases have five. */
@@ -215,25 +216,14 @@ owned_db_close(struct owned_db *o)
 
 /* Files */
 
-/* Of the data directory, and a name. */
-#define PATH_SIZE 4200
-
-static enum status
-check_file(const struct owned_file *file, const char *dir, char path[PATH_SIZE],
-           struct problem *why)
-{
-    snprintf(path, PATH_SIZE, "%s/%s", dir, file->name);
-    return db_check(path, file->kind->n_steps, why);
-}
-
 enum status
 owned_file_check(const struct owned_file *file, const char *dir,
                  struct problem *why)
 {
-    char path[PATH_SIZE];
-    enum status rc = check_file(file, dir, path, why);
+    struct file_path path = file_path("%s/%s", dir, file->name);
+    enum status rc = db_check(path.text, file->kind->n_steps, why);
 
-    return rc ? problem_prefix(why, rc, "%s: ", path) : STATUS_OK;
+    return rc ? problem_prefix(why, rc, "%s: ", path.text) : STATUS_OK;
 }
 
 enum status
@@ -241,14 +231,14 @@ owned_file_open(const struct owned_file *file, struct db *db,
                 struct owned_db **owned, const char *dir,
                 const struct ownership_right *right, struct problem *why)
 {
-    char path[PATH_SIZE];
-    enum status rc = check_file(file, dir, path, why);
+    struct file_path path = file_path("%s/%s", dir, file->name);
+    enum status rc = db_check(path.text, file->kind->n_steps, why);
 
     if (!rc)
-        rc = db_open_kind(db, file->kind, path, why);
+        rc = db_open_kind(db, file->kind, path.text, why);
     if (!rc && db->is_exposed)
         DIAG(DIAG_WARNING, file->part, "other users may open a database",
-             diag_text("file", path));
+             diag_text("file", path.text));
     if (rc || !right || !right->streams)
         return rc;
     rc = owned_db_open(owned, db, right->streams, file->stream,

@@ -84,12 +84,8 @@ kept_records_add(struct kept_records *k, uint64_t n, struct slice record)
 void
 kept_records_forget(const char *dir)
 {
-    char path[PATH_MAX];
-
-    for (size_t i = 0; i < N_ELEMENTS(files); i++) {
-        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
-        unlink(path);
-    }
+    for (size_t i = 0; i < N_ELEMENTS(files); i++)
+        unlink(file_path("%s/%s", dir, files[i]).text);
 }
 
 /* Reading */
@@ -138,12 +134,10 @@ enum status
 kept_records_read(const char *dir, struct journal_place *place,
                   journal_take_fn *take, void *user, struct problem *why)
 {
-    char path[PATH_MAX];
     enum status rc = STATUS_OK;
 
-    for (size_t i = 0; !rc && i < N_ELEMENTS(files); i++) {
-        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
-        rc = read_file(path, place, take, user, why);
-    }
+    for (size_t i = 0; !rc && i < N_ELEMENTS(files); i++)
+        rc = read_file(file_path("%s/%s", dir, files[i]).text, place, take,
+                       user, why);
     return rc;
 }

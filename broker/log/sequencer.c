@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "broker/log/idempotency.h"
 #include "broker/log/list_file.h"
@@ -236,15 +237,13 @@ static uint64_t
 file_bytes_behind(struct sequencer *s, const struct log_set *set,
                   const struct act *act)
 {
-    char path[PATH_MAX];
+    struct file_path path =
+        file_path("%s/sets/%s/" LOG_CHANGES, s->options->dir, set->name);
     struct list_info lists[STEP_LISTS];
     uint64_t bytes = set->draft.file_bytes, next = act->retirement.first;
     size_t n = STEP_LISTS;
-    int dir_fd;
+    int dir_fd = open(path.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, s->options->dir,
-             set->name);
-    dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd < 0)
         return bytes; /* no list was ever filed here */
     for (; n > 0 && next <= act->retirement.last; n = STEP_LISTS) {

@@ -42,14 +42,13 @@ segments_number(const char *name)
 enum status
 segments_open(struct segments *s, const char *dir, struct problem *why)
 {
-    char path[PATH_MAX];
+    struct file_path path = file_path("%s/" SEGMENTS_FOLDER, dir);
 
     *s = (struct segments){.dir_fd = -1, .fd = -1};
     pthread_mutex_init(&s->mutex, NULL);
-    snprintf(path, sizeof(path), "%s/" SEGMENTS_FOLDER, dir);
-    if (mkdir(path, S_IRWXU) && errno != EEXIST)
-        return problem_errno(why, "cannot create the directory", path);
-    return file_open_folder(AT_FDCWD, path, &s->dir_fd, why);
+    if (mkdir(path.text, S_IRWXU) && errno != EEXIST)
+        return problem_errno(why, "cannot create the directory", path.text);
+    return file_open_folder(AT_FDCWD, path.text, &s->dir_fd, why);
 }
 
 void
@@ -102,11 +101,10 @@ segments_add(struct segments *s, uint32_t number, uint64_t live,
 enum status
 segments_check(const char *dir, uint32_t number, struct problem *why)
 {
-    char path[PATH_MAX];
+    struct file_path path =
+        file_path("%s/" SEGMENTS_FOLDER "/%010" PRIu32, dir, number);
 
-    snprintf(path, sizeof(path), "%s/" SEGMENTS_FOLDER "/%010" PRIu32, dir,
-             number);
-    return access(path, F_OK)
+    return access(path.text, F_OK)
                ? problem(why, STATUS_IO,
                          "the file " SEGMENTS_FOLDER "/%010" PRIu32
                          ", which has entries, is missing",
@@ -366,11 +364,9 @@ segments_leave(struct segments *s, uint32_t number)
 enum status
 segments_share(const char *dir, int *fd, struct problem *why)
 {
-    char path[PATH_MAX];
-    enum status rc;
+    enum status rc =
+        file_share_folder(file_path("%s/" SEGMENTS_FOLDER, dir).text, fd, why);
 
-    snprintf(path, sizeof(path), "%s/" SEGMENTS_FOLDER, dir);
-    rc = file_share_folder(path, fd, why);
     return rc && errno == ENOENT ? STATUS_OK : rc;
 }
 
