@@ -118,7 +118,8 @@ static enum status
 restore_file(const struct manifest_file *file, void *user, struct problem *why)
 {
     struct restore *r = user;
-    char from[PATH_MAX], to[PATH_MAX];
+    struct file_path from =
+        file_path("%s/" MANIFEST_FILE, r->dir, file->folder, file->path);
     struct problem reason = {""};
     struct digest digest;
     uint64_t size = 0;
@@ -126,18 +127,17 @@ restore_file(const struct manifest_file *file, void *user, struct problem *why)
 
     if (rc)
         return rc;
-    snprintf(from, sizeof(from), "%s/" MANIFEST_FILE, r->dir, file->folder,
-             file->path);
-    snprintf(to, sizeof(to), "%s/%s", r->data, file->path);
-    rc = copied_file_make(from, to, false, &digest, &size, &reason);
+    rc = copied_file_make(from.text,
+                          file_path("%s/%s", r->data, file->path).text, false,
+                          &digest, &size, &reason);
     if (rc == STATUS_GONE) {
-        report_damage(r, from, reason.text);
+        report_damage(r, from.text, reason.text);
         return STATUS_OK;
     }
     if (rc)
         return problem(why, rc, "%s", reason.text);
     if (!digest_is_equal(&digest, &file->digest))
-        report_damage(r, from, "its bytes are not those of the backup");
+        report_damage(r, from.text, "its bytes are not those of the backup");
     r->n_files++;
     r->bytes += size;
     return STATUS_OK;

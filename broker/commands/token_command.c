@@ -210,15 +210,14 @@ ask_broker(const char *data, const struct asked *a, struct problem *why)
     struct socket_path socket;
     struct blocking *calls = NULL;
     struct slice name = a->command ? a->command->name : SLICE("");
-    char path[4200];
     enum status rc;
 
     /* A name that no token can have would change the path of the request. */
     if (!slice_is_of(name, "abcdefghijklmnopqrstuvwxyz0123456789._-"))
         return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
                        problem_quote(name).text);
-    snprintf(path, sizeof(path), "%s/" CONTROL_SOCKET, data);
-    rc = socket_path_open(&socket, path, why);
+    rc = socket_path_open(&socket, file_path("%s/" CONTROL_SOCKET, data).text,
+                          why);
     if (rc)
         return rc;
     rc = blocking_open(

@@ -46,7 +46,7 @@ size_of_file(int fd)
 void
 kept_records_add(struct kept_records *k, uint64_t n, struct slice record)
 {
-    char latest[PATH_MAX], earlier[PATH_MAX];
+    struct file_path latest;
     uint64_t big_n = htobe64(n), end;
     uint32_t big_size = htobe32((uint32_t)record.size);
     struct iovec parts[] = {{&big_n, sizeof(big_n)},
@@ -56,14 +56,14 @@ kept_records_add(struct kept_records *k, uint64_t n, struct slice record)
 
     if (!k->dir || record.size > UINT32_MAX)
         return;
-    snprintf(latest, sizeof(latest), "%s/" KEPT_RECORDS_LATEST, k->dir);
-    snprintf(earlier, sizeof(earlier), "%s/" KEPT_RECORDS_EARLIER, k->dir);
+    latest = file_path("%s/" KEPT_RECORDS_LATEST, k->dir);
     if (k->fd >= 0 && k->size >= KEPT_RECORDS_BYTES) {
         file_close(&k->fd);
-        (void)rename(latest, earlier); /* else the file grows */
+        (void)rename(latest.text, /* else the file grows */
+                     file_path("%s/" KEPT_RECORDS_EARLIER, k->dir).text);
     }
     if (k->fd < 0) {
-        k->fd = open(latest, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        k->fd = open(latest.text, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (k->fd < 0)
             return;
         end = size_of_file(k->fd);

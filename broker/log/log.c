@@ -240,15 +240,13 @@ enum status
 log_folder(struct log *log, const struct log_set *set, const char *name,
            bool is_made, int *fd, struct problem *why)
 {
-    char path[sizeof(log->dir) + SET_NAME_MAX + 64];
-    enum status rc = STATUS_OK;
+    struct file_path path =
+        file_path("%s/sets/%s/%s", log->dir, set->name, name);
+    enum status rc = is_made ? file_make_dirs(path.text, why) : STATUS_OK;
 
-    snprintf(path, sizeof(path), "%s/sets/%s/%s", log->dir, set->name, name);
-    if (is_made)
-        rc = file_make_dirs(path, why);
     *fd = -1;
     if (!rc)
-        rc = file_open_folder(AT_FDCWD, path, fd, why);
+        rc = file_open_folder(AT_FDCWD, path.text, fd, why);
     if (!rc && is_made)
         rc = file_let_passers_read(*fd, why);
     if (rc)
@@ -635,24 +633,22 @@ purge_step(struct log *log, const struct engine_trash *trash,
            struct problem *why)
 {
     struct act act = {.kind = ACT_PURGED, .purged = {.trash = trash->id}};
-    char path[4096 + SET_NAME_MAX + 32];
-    int n = snprintf(path, sizeof(path), "%s/sets/%s/changes", log->dir,
-                     trash->name);
-    enum status rc = unlink_lists(path, trash, &act.purged.upto, why);
+    struct file_path folder = file_path("%s/sets/%s", log->dir, trash->name);
+    struct file_path lists = file_path("%s/" LOG_CHANGES, folder.text);
+    enum status rc = unlink_lists(lists.text, trash, &act.purged.upto, why);
 
     if (!rc && act.purged.upto == trash->last) {
         /* Removes the folder if it is empty; a set that was made again has
          * files in it. */
-        rmdir(path);
-        path[n - (int)sizeof("changes")] = '\0';
+        rmdir(lists.text);
         /* A set of that name that begins from here on has no files yet: only
          * this thread would make them. */
         if (trash->is_whole && !has_set(log, trash->name))
-            rc = unlink_rest(path, why);
+            rc = unlink_rest(folder.text, why);
         if (rc == STATUS_AGAIN)
             return STATUS_OK; /* more of these are left */
         if (!rc)
-            rmdir(path);
+            rmdir(folder.text);
     }
     if (!rc)
         rc = log_act(log, NULL, &act, 0, why);

@@ -294,11 +294,10 @@ store_next_id(struct engine *engine)
 static bool
 has_bytes(const char *path, const char *suffix)
 {
-    char name[4300];
     struct stat st;
 
-    snprintf(name, sizeof(name), "%s%s", path, suffix);
-    return stat(name, &st) == 0 && (S_ISDIR(st.st_mode) || st.st_size > 0);
+    return stat(file_path("%s%s", path, suffix).text, &st) == 0 &&
+           (S_ISDIR(st.st_mode) || st.st_size > 0);
 }
 
 /* Nobody has the database open. */
@@ -340,14 +339,13 @@ check_database(struct db *db, const char *dir, off_t size, struct problem *why)
 enum status
 store_check(const char *dir, struct problem *why)
 {
-    char restoring[4300], path[4200];
+    struct file_path database = file_path("%s/tidings.db", dir);
+    const char *path = database.text;
     struct stat st = {0};
     struct db db = {NULL};
     enum status rc;
 
-    snprintf(path, sizeof(path), "%s/tidings.db", dir);
-    snprintf(restoring, sizeof(restoring), "%s/" STORE_RESTORING, dir);
-    if (!access(restoring, F_OK))
+    if (!access(file_path("%s/" STORE_RESTORING, dir).text, F_OK))
         return problem(why, STATUS_IO,
                        "%s holds a part of a backup, whose restore was not "
                        "finished: restore it again, into an empty directory",
