@@ -99,20 +99,6 @@ note_failure(const struct fetch *fetch)
          diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
 }
 
-/* A later version is no failure. */
-static void
-note_given_up(const struct fetch *fetch)
-{
-    bool is_later =
-        fetch->outcome == FETCH_HOPELESS && fetch->reason == FETCH_DIFFERS;
-
-    metrics_add(METRIC_FETCHES_GIVEN_UP, 1);
-    DIAG(is_later ? DIAG_INFO : DIAG_WARNING, "archive",
-         "the content of an entry is given up",
-         diag_text("set", fetch->set->name), diag_number("seq", fetch->seq),
-         diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
-}
-
 /* Brings the outcome of a fetch into the rows: of a broker that is alone, at
  * once; of a cluster, by a record into those of all brokers. */
 static enum status
@@ -171,6 +157,8 @@ postpone_fetch(struct fetch_schedule *f, struct fetch *fetch,
                struct problem *why)
 {
     int64_t pause_us = pause_after(f, fetch->tries + 1);
+    bool is_later = /* a later version, which is no failure */
+        fetch->outcome == FETCH_HOPELESS && fetch->reason == FETCH_DIFFERS;
     bool is_last = fetch->outcome == FETCH_HOPELESS ||
                    fetch->tries + 1 >= f->registry->config->fetch_tries;
     struct content_fact fact = {.seq = fetch->seq, .due_us = CONTENT_NEVER};
@@ -182,9 +170,14 @@ postpone_fetch(struct fetch_schedule *f, struct fetch *fetch,
     if (!is_last)
         fact.due_us = clock_now_us() + pause_us;
     rc = settle_content(f, fetch->set, &fact, why);
-    if (!rc && is_last)
-        note_given_up(fetch);
-    return rc;
+    if (rc || !is_last)
+        return rc;
+    metrics_add(METRIC_FETCHES_GIVEN_UP, 1);
+    DIAG(is_later ? DIAG_INFO : DIAG_WARNING, "archive",
+         "the content of an entry is given up",
+         diag_text("set", fetch->set->name), diag_number("seq", fetch->seq),
+         diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
+    return STATUS_OK;
 }
 
 /* True for real trouble: otherwise the set was removed, or no longer keeps

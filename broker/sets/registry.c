@@ -809,8 +809,9 @@ registry_look(struct registry *r, struct slice name, struct head *head,
         log_head(set->log, &now);
     /* The log publishes a removal a moment before it calls the registry: then
      * the set counts as removed, and until it is made again, too. */
-    *was_removed =
-        !now.exists && (now.is_removed || table_find(&r->tombstones, name));
+    if (was_removed)
+        *was_removed =
+            !now.exists && (now.is_removed || table_find(&r->tombstones, name));
     pthread_rwlock_unlock(&r->lock);
     if (head)
         *head = now;
@@ -820,9 +821,7 @@ registry_look(struct registry *r, struct slice name, struct head *head,
 struct set *
 registry_find(struct registry *r, struct slice name, struct head *head)
 {
-    bool was_removed;
-
-    return registry_look(r, name, head, &was_removed);
+    return registry_look(r, name, head, NULL);
 }
 
 enum status

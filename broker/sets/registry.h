@@ -256,8 +256,8 @@ struct link_text registry_described_by(const struct set *set);
 struct set *registry_find(struct registry *registry, struct slice name,
                           struct head *head);
 
-/* The same; *was_removed: the set existed and was removed, so the answer is
- * "gone", not "not found". */
+/* The same; *was_removed (may be NULL): the set existed and was removed, so the
+ * answer is "gone", not "not found". */
 struct set *registry_look(struct registry *registry, struct slice name,
                           struct head *head, bool *was_removed);
 
