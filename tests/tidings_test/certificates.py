@@ -42,13 +42,18 @@ class Certificate:
         self._key("root")
         self._key("middle", middle_rsa)
         self._key("key", rsa, password)
+        # What RFC 5280 demands, and Python from 3.13 on.
         authority = "basicConstraints=critical,CA:TRUE"
+        usage_of_authority = "keyUsage=critical,keyCertSign,cRLSign"
         self._openssl(
             "req", "-x509", "-key", "root-key.pem", "-subj", "/CN=a root",
-            "-days", "2", "-addext", authority, "-out", "root.pem",
+            "-days", "2", "-addext", authority, "-addext", usage_of_authority,
+            "-out", "root.pem",
         )  # fmt: skip
-        self._sign("middle", "in between", "root", authority)
-        names = f"basicConstraints=critical,CA:FALSE\nsubjectAltName={names}"
+        identifiers = "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid"
+        extensions = f"{authority}\n{usage_of_authority}\n{identifiers}"
+        self._sign("middle", "in between", "root", extensions)
+        names = f"basicConstraints=critical,CA:FALSE\n{identifiers}\nsubjectAltName={names}"
         names += f"\nextendedKeyUsage={usage}" if usage else ""
         digest = "-sha1" if sha1 else "-sha256"
         self._sign("cert", "a broker", "middle", names, "key", password, expired, digest)
