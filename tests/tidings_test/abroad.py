@@ -151,6 +151,9 @@ class Abroad(Server):
         self._given = {}
         self._process = None
         self.is_enough = False
+        # A look of an early source did not keep to its second, as this machine was slow:
+        # what came of it says nothing.
+        self.is_late = False
         super().__init__(host)
 
     def link(self, path):
@@ -230,6 +233,7 @@ class Abroad(Server):
         """The head and the body for a request, and whether the connection ends."""
         path = request.target
         self.asked.append(path)
+        self.is_late |= self.source.is_early and int(time.time()) > int(self._began[-1])
         if self.asked.count(path) >= TOO_OFTEN:
             self._enough()
         if not path.isascii():
