@@ -291,10 +291,8 @@ run_line(const struct program *program, int argc, char **argv)
         return printf("%s " TIDINGS_VERSION "\n", program->name) < 0
                    ? EXIT_FAILED
                    : EXIT_GOOD;
-    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        command_help_all(program, stdout);
-        return EXIT_GOOD;
-    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+        return run_command(program, &help_command, argc - 1, argv + 1);
     command = find_command(program, argc - 1, argv + 1, &n_words);
     if (command)
         return run_command(program, command, argc - n_words, argv + n_words);

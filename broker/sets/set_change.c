@@ -174,7 +174,7 @@ name_check(const char *of, struct slice name, struct problem *why)
         return STATUS_OK;
     return problem(why, STATUS_NOT_FOUND,
                    "no %s can be called \"%s\": a name is 1 to 64 of a-z 0-9 "
-                   ". _ - and begins with a letter or digit",
+                   ". _ -, all lower-case, and begins with a letter or digit",
                    of, problem_quote(name).text);
 }
 

@@ -104,6 +104,15 @@ static const char xml_type[] = "application/xml";
 static const char json_type[] = "application/json";
 static const char ndjson_type[] = "application/x-ndjson";
 
+/* `text` from its first to its last sign: without a byte order mark. */
+static struct slice
+signs_of(struct slice text)
+{
+    if (slice_starts(text, "\xef\xbb\xbf"))
+        slice_skip(&text, 3);
+    return slice_without_spaces(text);
+}
+
 /* The media type of a document; NULL: unknown. */
 static const char *
 type_of(const char *given, const char *name, struct slice text)
@@ -123,9 +132,7 @@ type_of(const char *given, const char *name, struct slice text)
             return types[i].type;
     if (given)
         return NULL;
-    if (slice_starts(text, "\xef\xbb\xbf")) /* a byte order mark */
-        slice_skip(&text, 3);
-    text = slice_without_spaces(text);
+    text = signs_of(text);
     if (slice_starts(text, "<"))
         return xml_type;
     return slice_starts(text, "[") || slice_starts(text, "{") ? json_type
@@ -401,6 +408,7 @@ post_file(const struct arguments *arguments)
     const char *name =
         arguments->n_operands == 2 ? arguments->operands[1] : "-";
     bool is_stdin = !strcmp(name, "-");
+    const char *input = is_stdin ? "standard input" : name;
     FILE *f = is_stdin ? stdin : fopen(name, "rb");
     char key[FILE_KEY_SIZE];
     const char *type;
@@ -408,21 +416,27 @@ post_file(const struct arguments *arguments)
     enum exit_code code = EXIT_FAILED;
 
     if (!f || !read_all(f, &text)) {
-        say("cannot read %s: %s", is_stdin ? "standard input" : name,
-            strerror(errno));
+        say("cannot read %s: %s%s", input, strerror(errno),
+            strstr(name, "://") ? "; for a change of that resource, give "
+                                  "--change created, updated or deleted"
+                                : "");
         goto out;
     }
     type = type_of(given->type, name, buf_slice(&text));
-    if (type)
+    /* What had nothing to write, such as a query without rows, did no fault. */
+    if (signs_of(buf_slice(&text)).size == 0 && (type || !given->type)) {
+        say("%s is empty: nothing is posted", input);
+        code = EXIT_GOOD;
+    } else if (type) {
         code = check_and_post(arguments, is_stdin ? "-" : name, type,
                               buf_slice(&text),
                               file_key(key, f, type, buf_slice(&text)));
-    else if (given->type)
+    } else if (given->type) {
         code = bad_usage("--type is xml, json or ndjson");
-    else
-        code =
-            bad_usage("%s is neither XML nor JSON at first sight; give --type",
-                      is_stdin ? "standard input" : name);
+    } else {
+        code = bad_usage(
+            "%s is neither XML nor JSON at first sight; give --type", input);
+    }
 
 out:
     buf_fini(&text);

@@ -44,7 +44,8 @@ set_url_read(struct td_client *client, const char *text,
     if (!is_good)
         return client_fail(client, STATUS_INVALID,
                            "not the URL of a set, "
-                           "http(s)://host:port/sets/NAME: \"%.200s\"",
+                           "http(s)://host:port/sets/NAME, all of NAME "
+                           "lower-case: \"%.200s\"",
                            text ? text : "");
     return STATUS_OK;
 }

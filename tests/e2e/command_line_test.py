@@ -33,9 +33,9 @@ def test_each_command_has_its_help(program, run):
         assert command.usage.startswith(f"usage: {command}")
         assert command.usage.endswith(" [OPTION]...")
         for wish in ("-h", "--help"):
-            assert f"{run(program, *command.words, wish, env=PLAIN).output()}\n" == (
-                command.help
-            )
+            behind = run(program, *command.words, wish, env=PLAIN).output()
+            before = run(program, wish, *command.words, env=PLAIN).output()
+            assert f"{behind}\n" == f"{before}\n" == command.help
 
 
 def test_the_program_has_its_help(program, run):
