@@ -458,6 +458,15 @@ resize_block(void *block, size_t size, const char *file, int line)
     return NULL;
 }
 
+/* A command's name is first, or behind a wish for its help. */
+static bool
+names_command(int argc, char **argv)
+{
+    if (argc > 2 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help")))
+        argv++;
+    return argc > 1 && *argv[1] != '-';
+}
+
 int
 main(int argc, char **argv)
 {
@@ -473,7 +482,7 @@ main(int argc, char **argv)
     command_table_begin();
     certificates_use_system();
     hide_memory(true);
-    if (argc > 1 && *argv[1] != '-')
+    if (names_command(argc, argv))
         return command_table_run(argc, argv);
     /* Keeps a request to reload pending until the broker waits for signals: by
      * default SIGHUP would kill it. */
