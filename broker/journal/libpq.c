@@ -2,7 +2,23 @@
 
 #include <dlfcn.h>
 
-#define FILE_NAME "libpq.so.5"
+#ifdef TIDINGS_LIBPQ_LINKED
+
+#define LIBPQ_LINKED(name) .name = name,
+
+/* A program for all Linux systems has libpq inside (packaging/parts/bundle). */
+struct libpq libpq = {LIBPQ_FUNCTIONS(LIBPQ_LINKED)};
+
+enum status
+libpq_load(struct problem *why)
+{
+    (void)why;
+    return STATUS_OK;
+}
+
+#else
+
+#define FILE_NAME       "libpq.so.5"
 
 struct libpq libpq;
 
@@ -41,3 +57,5 @@ libpq_load(struct problem *why)
     libpq = loaded;
     return STATUS_OK;
 }
+
+#endif
