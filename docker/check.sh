@@ -1,81 +1,44 @@
 #!/usr/bin/env bash
-# Builds docker/Dockerfile without a Docker engine, by buildah on a base image
-# made with debootstrap, and looks whether what came out works.
-set -euo pipefail
-top=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck source=tools/debian_base.sh
-. "$top/tools/debian_base.sh"
+# Looks whether the image works, without a Docker engine: in containers of runc.
+# shellcheck source=packaging/parts/common.sh
+. "$(dirname "$0")/../packaging/parts/common.sh"
 
 usage() {
     cat <<'TEXT'
-usage: docker/check.sh
+usage: docker/check.sh [FILE]
 
-  1. makes a base image of Debian 12 (debootstrap)
-  2. builds docker/Dockerfile on it (buildah)
-  3. runs the image's programs by chroot, as the image's user: version, health,
-     a change posted and followed, a change bridged to mosquitto, ending
+  1. takes the image in FILE, an OCI layout, or makes one (packaging/parts/image)
+  2. looks at its settings, and for programs that nobody needs
+  3. runs its programs in containers (runc), as the image's user, with a root that nobody
+     can write, without capabilities, on this machine's network: version, health, a change
+     posted and followed, a change bridged to mosquitto, ending
   4. looks at docker/compose*.yaml (docker compose, or docker-compose)
 
-Packages come from the mirror that apt of this machine is configured with. Needs
-root, and the packages buildah, debootstrap, mosquitto and mosquitto-clients; ends
-with 2 if one is missing, with 1 if something is wrong. What it makes is in a
-directory of its own in TMPDIR (some 2 GB), which is gone afterwards.
+Needs root, and the packages buildah, runc, mosquitto and mosquitto-clients; ends with 2
+if one is missing, with 1 if something is wrong. What it makes is in a directory of its own
+in TMPDIR, which is gone afterwards.
 TEXT
 }
 
-if [ $# -gt 0 ]; then
+if [ $# -gt 1 ] || [ "${1:-}" = --help ]; then
     usage
-    [ "$1" = --help ] || exit 2
+    [ "${1:-}" = --help ] || exit 2
     exit 0
 fi
-for program in buildah debootstrap mosquitto mosquitto_sub; do
-    if ! command -v "$program" >/dev/null; then
-        echo "docker/check.sh: $program is missing" >&2
-        exit 2
-    fi
-done
-if [ "$(id -u)" -ne 0 ]; then
-    echo "docker/check.sh: debootstrap and chroot need root" >&2
-    exit 2
-fi
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/tidings-docker.XXXXXX")
+need buildah runc mosquitto mosquitto_sub python3
+need_root
 declare -A running # by process id
 
-# shellcheck disable=SC2317 # called by trap
-clean_up() {
-    local status=$? pid
+# shellcheck disable=SC2317 # called by clean_up
+end_all() {
+    local pid
     for pid in "${!running[@]}"; do
         kill "$pid" 2>/dev/null || true
     done
     wait
-    [ "$status" -eq 0 ] || show_logs
-    # Should a mount have been left behind, what is mounted there stays.
-    rm -rf --one-file-system "$work"
-    exit "$status"
+    image umount smoke >/dev/null 2>&1
 }
-
-# shellcheck disable=SC2317 # called by clean_up
-show_logs() {
-    local log
-    for log in "$work"/*.log; do
-        [ -s "$log" ] || continue
-        echo "=== the end of $(basename "$log")"
-        tail -n 30 "$log"
-    done >&2
-}
-
-trap clean_up EXIT
-trap 'exit 1' INT TERM
-
-say() {
-    printf '%4d s  %s\n' "$SECONDS" "$*"
-}
-
-fail() {
-    echo "docker/check.sh: $*" >&2
-    exit 1
-}
+at_exit+=(end_all)
 
 # wait_for WHAT COMMAND...: until the command succeeds, for a minute.
 wait_for() {
@@ -91,73 +54,52 @@ wait_for() {
 image() {
     local command=$1
     shift
-    buildah --root "$work/storage" --runroot "$work/run" \
-        --storage-driver vfs "$command" "$@"
+    buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs \
+        "$command" "$@"
 }
 
-# An image "base": Debian's smallest system, without what debian:12-slim has not.
-make_base() {
-    local root=$work/base
-    debian_base "$root" >"$work/debootstrap.log" 2>&1
-    (
-        cd "$root"
-        rm -rf --one-file-system ./dev/* var/cache/apt/* var/lib/apt/lists/* \
-            var/log/*.log usr/share/{doc,info,man,locale}/* \
-            etc/resolv.conf etc/hostname
-        : >etc/apt/sources.list # to mount something there
-        : >etc/apt/apt.conf
-    )
-
-    image from --name base scratch
-    image add base "$root" / >/dev/null
-    image commit --rm base base
-    rm -rf --one-file-system "$root"
-}
-
-# build BASE
-build() {
-    image build --isolation chroot --network host --format docker \
-        --volume "$work/sources.list:/etc/apt/sources.list:ro" \
-        --volume "$work/apt.conf:/etc/apt/apt.conf:ro" \
-        --build-arg BASE="$1" \
-        --file "$top/docker/Dockerfile" --tag tidings "$top"
-}
-
-# The Dockerfile wants a base by digest.
-check_base() {
-    local base
-    for base in "" localhost/base:latest; do
-        ! build "$base" >"$work/refused.log" 2>&1 ||
-            fail "an image was built on the base \"$base\""
-    done
-    expect_line 'has no digest' "$work/refused.log"
-    say "a base without a digest is refused"
-}
-
-# What runs a command in the image, by chroot: on this machine's network, as the
-# image's user, in its working directory, and as compose.yaml has it: nothing but the
-# volume can be written, and no capability is left. It becomes the command, so that its
-# process id is the command's; what is mounted goes when that ends.
-enter_image() {
+# take FILE: the image in it; sets `root` to its files, `volume` to a volume as an engine
+# makes it, and `inside` to what runs a command in a container.
+take() {
+    image pull "oci-archive:$1" >"$work/pull.log"
+    image tag "$(tail -n 1 "$work/pull.log")" tidings
+    image from --name smoke tidings >/dev/null
     root=$(image mount smoke)
-    # shellcheck disable=SC2016 # expanded by the bash in there
-    inside=(unshare --mount bash -euc '
-        root=$1 user=$2 folder=$3
-        shift 3
-        mount --bind "$root" "$root"
-        mount --bind "$root/var/lib/tidings" "$root/var/lib/tidings"
-        mount -o remount,bind,ro "$root"
-        mount --rbind /dev "$root/dev"
-        mount --rbind /proc "$root/proc"
-        exec chroot "$root" setpriv --reuid="${user%:*}" --regid="${user#*:}" \
-            --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
-            env -i -C "$folder" PATH=/usr/local/bin:/usr/bin:/bin "$@"' bash
-        "$root" "$(setting User)" "$(setting WorkingDir)")
+    volume=$work/volume
+    cp -a "$root/var/lib/tidings" "$volume"
+    image inspect --type image tidings |
+        python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["OCIv1"]["config"]))' \
+            >"$work/config.json"
+    cat >"$work/run_in_container" <<'PYTHON'
+"""ROOT VOLUME CONFIG COMMAND...: becomes runc, which runs the command in a container."""
+import json, os, subprocess, sys, tempfile
+root, volume, config, *command = sys.argv[1:]
+image = json.load(open(config))
+bundle = tempfile.mkdtemp(dir=os.path.dirname(config))
+subprocess.run(["runc", "spec", "--bundle", bundle], check=True)
+path = os.path.join(bundle, "config.json")
+spec = json.load(open(path))
+user, group = image["User"].split(":")
+spec["process"].update(
+    terminal=False, args=command, env=image["Env"], cwd=image["WorkingDir"],
+    user={"uid": int(user), "gid": int(group)}, noNewPrivileges=True,
+    capabilities={}, rlimits=[])
+spec["root"] = {"path": root, "readonly": True}
+spec["mounts"].append({"destination": "/var/lib/tidings", "type": "bind", "source": volume,
+                       "options": ["rbind", "rw"]})
+spec["linux"]["namespaces"] = [
+    one for one in spec["linux"]["namespaces"] if one["type"] not in ("network", "cgroup")]
+json.dump(spec, open(path, "w"))
+os.execvp("runc", ["runc", "--root", bundle + "/state", "run", "--bundle", bundle,
+                   os.path.basename(bundle)])
+PYTHON
+    inside=(python3 "$work/run_in_container" "$root" "$volume" "$work/config.json")
 }
 
-# setting NAME: of the image, as Docker would take it.
+# setting NAME: of the image, as JSON.
 setting() {
-    image inspect --format "{{.Docker.Config.$1}}" --type image tidings
+    python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))[sys.argv[2]]))' \
+        "$work/config.json" "$1"
 }
 
 has_line() {
@@ -197,25 +139,29 @@ end_broker() {
 expect() {
     local what=$1
     shift
-    timeout 60 "$@" >"$work/said.log" 2>&1 || fail "$what: failed"
+    "$@" >"$work/said.log" 2>&1 || fail "$what: failed"
     say "$what"
 }
 
 check_settings() {
-    local missing
-    [ "$(setting User)" = 987:987 ] || fail "the image's user is not 987:987"
-    [ "$(setting Entrypoint)" = '[tidingsd]' ] || fail "not tidingsd is started"
-    [[ $(setting Healthcheck) = *'[CMD tidingsd-healthy]'* ]] ||
-        fail "the image has no health check"
-    if [ -s "$root/etc/apt/sources.list" ] || [ -s "$root/etc/apt/apt.conf" ] ||
-        find "$root/var/lib/apt/lists" "$root/var/cache/apt" -type f |
-        grep -q .; then
-        fail "something of this machine's apt is in the image"
-    fi
-    if missing=$("${inside[@]}" ldd /usr/local/bin/tidingsd \
-        /usr/local/bin/tidings | grep 'not found'); then
-        fail "libraries are missing: $missing"
-    fi
+    local found
+    [ "$(setting User)" = '"987:987"' ] || fail "the image's user is not 987:987"
+    [ "$(setting Entrypoint)" = '["tidingsd"]' ] || fail "not tidingsd is started"
+    [[ $(setting Labels) = *'"org.opencontainers.image.version": "'"$version"'"'* ]] ||
+        fail "the image does not name its version"
+    found=$(find "$root" -type f -perm /111 -printf '%P\n' |
+        grep -Ev '^usr/local/bin/tidingsd?$|^usr/lib/.*\.so(\.[0-9]+)*$' || true)
+    [ -z "$found" ] || fail "programs that nobody needs:" "$found"
+    [ -z "$(find "$root" -perm /6000)" ] || fail "a program gives rights"
+}
+
+# healthy: runs the health check of the Dockerfile, at the broker's port.
+healthy() {
+    local words
+    words=$(sed -n 's/^ *CMD \[\("tidings", .*\)\]$/\1/p' "$top/docker/Dockerfile" |
+        tr -d '",' | sed "s|127.0.0.1:8787|${url##*/}|")
+    # shellcheck disable=SC2086 # words of a command
+    "${inside[@]}" $words
 }
 
 # What the image does without any option, but for the port.
@@ -223,7 +169,7 @@ smoke() {
     expect "tidingsd --version" "${inside[@]}" tidingsd --version
     expect_line '^tidingsd [0-9]' "$work/said.log"
     start_broker --listen 127.0.0.1:0
-    expect "healthy" "${inside[@]}" tidingsd-healthy "${url##*:}"
+    expect "healthy" healthy
     expect "a change posted" "${inside[@]}" tidings publish "$url/sets/demo" \
         --change created http://example.org/1
     cp -r "$top/docker/watched" "$root/watched"
@@ -235,7 +181,7 @@ smoke() {
     expect_line ' created http://example.org/watched/hello.txt$' "$work/said.log"
     end_broker
     say "ended gracefully"
-    if "${inside[@]}" tidingsd-healthy "${url##*:}" >/dev/null 2>&1; then
+    if healthy >/dev/null 2>&1; then
         fail "healthy although nothing runs"
     fi
 }
@@ -306,17 +252,13 @@ check_compose() {
 }
 
 check_compose
-# The mirror's settings are mounted while packages are installed, not written into an
-# image.
-debian_mirror "$work" || fail "apt of this machine knows no mirror of bookworm"
-make_base >"$work/base.log" 2>&1
-say "base image: $(image images --format '{{.Size}}' base)"
-check_base
-base=localhost/base@$(image images --format '{{.Digest}}' base)
-build "$base" >"$work/build.log" 2>&1
-say "image: $(image images --format '{{.Size}}' tidings)"
-image from --name smoke tidings >/dev/null
-enter_image
+if [ $# -eq 1 ]; then
+    file=$1
+else
+    "$top/packaging/parts/image" build "$work/dist"
+    file=$(echo "$work"/dist/*-oci-*.tar)
+fi
+take "$file"
 check_settings
 smoke
 smoke_bridge

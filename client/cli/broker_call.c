@@ -74,8 +74,9 @@ broker_call_send(struct broker_call *call, const char *method)
         return;
     client_begin(call->client);
     rc = fetch_run(call->client, &request, NULL, NULL, &answer);
-    if (!rc && call->takes_refusals &&
-        (answer.status == 401 || answer.status == 403))
+    if (!rc && ((call->takes_refusals &&
+                 (answer.status == 401 || answer.status == 403)) ||
+                (call->takes_text && answer.status / 100 == 2)))
         buf_clear(&answer.body);
     else if (!rc && answer.status / 100 != 2)
         rc = fetch_refused(&call->client->problem, &answer);

@@ -25,6 +25,7 @@ struct broker_call {
     unsigned status;     /* of the last answer */
     struct buf json;     /* of the last answer: one valid value, or empty */
     bool takes_refusals; /* 401 and 403 are no failures: see `status` */
+    bool takes_text;     /* any answer of 2xx is good; `json` stays empty */
     enum exit_code code; /* not EXIT_GOOD: the first failure; it was printed,
                             and the functions below do nothing */
 };

@@ -17,6 +17,7 @@ static const struct command *const commands[] = {
     &watch_command,
     &get_command,
     &status_command,
+    &healthy_command,
     &set_list_command,
     &set_create_command,
     &set_change_command,

@@ -1,6 +1,6 @@
 /*
- * status_command.c - tidings status: the last hour of a broker or of a set, and
- * with
+ * status_command.c - tidings healthy, and tidings status: the last hour of a
+ * broker or of a set, and with
  * --plot a picture of it.
  *
  *     entries in the last hour   2114, at most 1192 in a minute
@@ -341,4 +341,25 @@ const struct command status_command = {
                 "tidings status mirror\n",
     .options = OPTIONS(options),
     .run = run_status,
+};
+
+static enum exit_code
+run_healthy(const struct arguments *arguments)
+{
+    struct broker_call call;
+
+    broker_call_begin(&call, arguments, arguments->operands[0], "/healthz");
+    call.takes_text = true;
+    broker_call_send(&call, "GET");
+    return broker_call_end(&call);
+}
+
+const struct command healthy_command = {
+    .name = "healthy",
+    .operands = "BROKER-URL",
+    .help = "Ends with 0 if a broker answers, else with 1.",
+    .more = "It asks /healthz, which needs no token: for health checks of "
+            "containers.",
+    .examples = "tidings healthy http://127.0.0.1:8787/\n",
+    .run = run_healthy,
 };

@@ -144,7 +144,7 @@ NAMED = [
     ("debian/changelog", rf"\Atidings \({NUMBER}\) ", 1),
     ("doc/cluster_on_kubernetes.md", rf"`tidings:{NUMBER}`", 1),
     ("doc/cluster_on_kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
-    ("doc/installing.md", rf"\btidings(?:d|-chart)?[-_]{NUMBER}[-+.]", 7),
+    ("doc/installing.md", rf"\btidings(?:d|-chart)?[-_]{NUMBER}[-+.]", 8),
     ("doc/kubernetes.md", rf"`tidings:{NUMBER}`", 1),
     ("doc/kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
     ("doc/library.md", rf"find_package\(tidings {MINOR} ", 1),
@@ -274,11 +274,14 @@ def test_the_proxy_of_the_image_has_the_lines_of_the_page():
 
 # An open broker, one with tokens, and none.
 def test_the_health_check_of_the_image_knows_a_broker(start_broker, run):
+    dockerfile = (ROOT / "docker/Dockerfile").read_text()
+    (words,) = re.findall(r"^HEALTHCHECK .*\\\n    CMD (\[.*\])$", dockerfile, re.M)
+    program, *arguments, url = json.loads(words)
+    assert (program, url) == ("tidings", "http://127.0.0.1:8787/")
     broker = start_broker()
-    port = str(broker.port)
-    check = ("/bin/bash", ROOT / "docker/healthy")
-    assert run(*check, port).output() == "HTTP status 200"
+    check = (program, *arguments, url.replace("8787", str(broker.port)))
+    run(*check)
     broker.add_token("root", admin=True)
-    assert run(*check, port).output() == "HTTP status 200"
+    run(*check)
     broker.stop()
-    run(*check, port, status=1)
+    run(*check, status=1)

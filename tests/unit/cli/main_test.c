@@ -57,6 +57,8 @@ static const char *const commands[][2] = {
     {"get", "SET-URL|SOURCE-URL"},
     {"tail", "SET-URL"},
     {"status", "BROKER-URL|SET-URL|DIR"},
+    {"healthy", "BROKER-URL"},
+    {"doctor", ""},
     {"set list", "BROKER-URL"},
     {"set create", "SET-URL"},
     {"set change", "SET-URL"},
