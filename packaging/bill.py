@@ -33,6 +33,9 @@ NAMES = {
     "apache-2.0": "Apache-2.0",
     "bsd-2-clause": "BSD-2-Clause",
     "bsd-3-clause": "BSD-3-Clause",
+    "bsd-4-clause": "BSD-4-Clause",
+    "edl-1.0": "BSD-3-Clause",
+    "epl-2.0": "EPL-2.0",
     "postgresql": "PostgreSQL",
     "openldap-2.8": "OLDAP-2.8",
     "gpl-2": "GPL-2.0-only",
@@ -77,26 +80,33 @@ def spdx_licence(name):
     return " ".join(named) if all(named) else "NOASSERTION"
 
 
-def owner(root, library):
-    """The package of Debian that has this file; its folder may be a link's (/lib)."""
-    real = run(root, "realpath", library).strip()
-    for path in (library, real, "/usr" + real, real.removeprefix("/usr")):
-        if found := run(root, "dpkg", "-S", path):
-            return found.split(":")[0]
-    sys.exit(f"bill.py: {library}: of no package of {root}")
+def owners(root, paths):
+    """The packages of Debian that have these files; a folder may be a link's (/lib)."""
+    named = {path: {path, "/usr" + path, path.removeprefix("/usr")} for path in paths}
+    for path, real in zip(paths, run(root, "realpath", *paths).split(), strict=True):
+        named[path] |= {real, "/usr" + real, real.removeprefix("/usr")}
+    found = {}
+    for line in run(root, "dpkg", "-S", *sorted(set().union(*named.values()))).splitlines():
+        if not line.startswith("diversion "):
+            package, _, path = line.rpartition(": ")
+            found[path] = package.split(":")[0]
+    packages = set()
+    for path, names in named.items():
+        if not (has := names & set(found)):
+            sys.exit(f"bill.py: {path}: of no package of {root}")
+        packages |= {found[name] for name in has}
+    return sorted(packages)
 
 
 def libraries(root, programs):
     """Each library that the programs load, one row a package."""
-    paths = set()
-    for program in programs:
-        lines = run(root, "ldd", program)
-        if not lines or "not found" in lines:
-            sys.exit(f"bill.py: ldd {program} in {root}:\n{lines}")
-        paths |= set(re.findall(r"(/\S+) \(0x", lines))
-    for package in sorted({owner(root, path) for path in paths}):
-        query = run(root, "dpkg-query", "-W", "-f", "${Version}\n${source:Package}\n", package)
-        version, source = query.split("\n")[:2]
+    lines = run(root, "ldd", *programs)
+    if not lines or "not found" in lines:
+        sys.exit(f"bill.py: ldd in {root}:\n{lines}")
+    packages = owners(root, sorted(set(re.findall(r"(/\S+) \(0x", lines))))
+    form = "${Package} ${Version} ${source:Package}\n"
+    for line in run(root, "dpkg-query", "-W", "-f", form, *packages).splitlines():
+        package, version, source = line.split()
         file = pathlib.Path(root, "usr/share/doc", package, "copyright")
         licence = debian_licence(file.read_text(errors="replace") if file.exists() else "")
         yield {

@@ -95,8 +95,8 @@ step() {
     say "$what"
 }
 
-# source_tree FOLDER: makes it, with the files of the commit that is checked out (the part
-# `source` says what that leaves out). Without git the checkout is an unpacked tarball: with
+# source_tree FOLDER [COMMIT]: makes it, with the files of that commit, or of the one that is
+# checked out (the part `source` says what that leaves out). Without git the checkout is an unpacked tarball: with
 # all of its files.
 source_tree() {
     local changed
@@ -108,7 +108,7 @@ source_tree() {
     changed=$(git -C "$top" status --porcelain | wc -l)
     [ "$changed" -eq 0 ] || [ "$part" != source ] ||
         say "left out: $changed files that are not as in the commit (git status)"
-    git -C "$top" -c tar.umask=0022 archive HEAD | tar -xf - -C "$1" --no-same-owner
+    git -C "$top" -c tar.umask=0022 archive "${2:-HEAD}" | tar -xf - -C "$1" --no-same-owner
 }
 
 # inside COMMAND...: in the system `root`, in its folder `folder`. Its process becomes the
@@ -133,6 +133,7 @@ inside() {
 # to ask.
 pristine() {
     local codename=$1
+    folder=
     need debootstrap
     need_root
     root=${TIDINGS_ROOTS:-$work}/$codename
@@ -206,7 +207,7 @@ run_part() {
     # shellcheck disable=SC2034 # parts read it
     dist=$(cd "$2" && pwd)
     case $1 in
-    build | check) "$1" ;;
+    build | check | suite) "$1" ;;
     *) fail "$1: neither build nor check" ;;
     esac
 }

@@ -189,6 +189,24 @@ def test_the_packages_build_with_what_packages_txt_names():
     assert needed - named == set()
 
 
+# So the bytes are the same in whichever folder somebody builds what is installed. The file
+# has an assert, which names it, and debug information; packaging/parts/deb builds all
+# twice and compares.
+@pytest.mark.skipif(is_sanitized(), reason="the same without it")
+def test_no_object_names_the_folder_of_its_build(tmp_path):
+    quiet = {"check": True, "stdout": subprocess.DEVNULL}
+    build = tmp_path / "build"
+    options = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS=-g", "-DTIDINGS_TESTS=OFF"]
+    cmake = ["cmake", "-G", "Ninja", "-S", ROOT, "-B", build, *options]
+    subprocess.run(cmake, **quiet)
+    name = "CMakeFiles/proto.dir/proto/buf.c.o"
+    subprocess.run(["ninja", "-C", build, name], **quiet)
+    content = (build / name).read_bytes()
+    assert b"proto/buf.c" in content
+    assert os.fsencode(ROOT) not in content
+    assert os.fsencode(tmp_path) not in content
+
+
 BILL = ROOT / "packaging/bill.py"
 
 
