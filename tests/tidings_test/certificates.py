@@ -115,13 +115,14 @@ class Certificate:
         )  # fmt: skip
         self._openssl(
             "x509", "-req", "-in", "request", "-CA", f"{by}.pem",
-            "-CAkey", f"{by}-key.pem", "-days", "-1" if expired else "2",
+            "-CAkey", f"{by}-key.pem", "-days", "2",
             "-extfile", "extensions", digest, "-out", f"{name}.pem",
+            around=("faketime", "-f", "-3d") if expired else (),
         )  # fmt: skip
 
-    def _openssl(self, *arguments):
+    def _openssl(self, *arguments, around=()):
         done = subprocess.run(
-            ["/usr/bin/openssl", *map(str, arguments)],
+            [*around, "/usr/bin/openssl", *map(str, arguments)],
             cwd=self.directory,
             capture_output=True,
             text=True,
