@@ -107,7 +107,6 @@ read_packets(struct mqtt *mqtt, short events)
 {
     bool has_hung_up = events & (POLLHUP | POLLERR | POLLRDHUP | POLLNVAL);
     unsigned n_before, n_queued, idle = 0;
-    bool was_shaking;
     int rc, error;
 
     mqtt->heard_bytes = 0;
@@ -115,7 +114,7 @@ read_packets(struct mqtt *mqtt, short events)
          n++) {
         n_before = mqtt->n_heard;
         n_queued = mqtt->n_queued;
-        was_shaking = mqtt_is_shaking(mqtt);
+        mqtt->was_shaking = mqtt_is_shaking(mqtt);
         errno = 0;
         rc = mosquitto_loop_read(mqtt->client, 1);
         error = errno;
@@ -127,9 +126,10 @@ read_packets(struct mqtt *mqtt, short events)
          * data are left. (If it queued a packet, errno may be that of its
          * socket pair for waking its own thread.) */
         if (error == EAGAIN && mqtt->n_queued == n_queued && !has_hung_up &&
-            was_shaking == mqtt_is_shaking(mqtt))
+            mqtt->was_shaking == mqtt_is_shaking(mqtt))
             return;
-        if (mqtt->n_heard != n_before || was_shaking != mqtt_is_shaking(mqtt))
+        if (mqtt->n_heard != n_before ||
+            mqtt->was_shaking != mqtt_is_shaking(mqtt))
             continue;
         if (!has_hung_up)
             return;
@@ -243,7 +243,7 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
     mqtt->address = address;
     mqtt->complaint[0] = '\0';
     mqtt->bad_certificate = X509_V_OK;
-    mqtt->is_proven = mqtt->is_settled = false;
+    mqtt->is_proven = mqtt->is_settled = mqtt->was_shaking = false;
     mqtt->refusal = 0;
     mqtt->limits = (struct mqtt_limits){0};
     if (mqtt_connect(mqtt, &why))

@@ -64,6 +64,7 @@ struct mqtt {
     bool is_reached;          /* TCP is connected */
     bool is_connected;        /* CONNACK: accepted */
     bool is_ending;           /* about to be given up, for `why` */
+    bool was_shaking;         /* the last read began in the TLS handshake */
     struct problem why;
     struct mqtt_limits limits;
     char complaint[160]; /* the library's first message about an error; "":

@@ -327,7 +327,9 @@ explain_cut(struct mqtt *mqtt)
                  mqtt->options.client_id);
     else if (mqtt->is_connected)
         mqtt_end(mqtt, "cut by the MQTT broker");
-    else if (mqtt_is_shaking(mqtt))
+    else if (mqtt_is_shaking(mqtt) ||
+             /* Version 2.0.21 of the library frees its SSL first. */
+             (mqtt->was_shaking && !mosquitto_ssl_get(mqtt->client)))
         explain_handshake(mqtt);
     else
         mqtt_end(mqtt, "cut by the MQTT broker instead of an answer%s",
