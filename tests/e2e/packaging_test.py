@@ -7,11 +7,13 @@ packaging/release builds and tries the packages, docker/check.sh the image.
 
 import email.utils
 import fnmatch
+import hashlib
 import json
 import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -214,6 +216,56 @@ def write_bill(dist):
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1000000000"}
     subprocess.run([BILL, "write", dist, "9.8.7"], check=True, env=environment)
     return json.loads((dist / "tidings-9.8.7.spdx.json").read_text())
+
+
+# Parts of a release of its own: one is well, one is wrong, one lacks a program.
+PARTS = {
+    "good": 'build() { echo of good >"$dist/good.txt"; }; check() { say "good is well"; }',
+    "wrong": 'build() { :; }; check() { fail "this file is broken"; }',
+    "lacking": "build() { need no-such-program; }; check() { :; }",
+}
+
+
+def make_release(top, *arguments):
+    for name in ("CMakeLists.txt", "CHANGELOG.md", "tools", "packaging/parts/common.sh"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, top / name)
+    for name in ("release", "bill.py"):
+        shutil.copy(ROOT / "packaging" / name, top / "packaging")
+    (top / "packages.txt").write_text("bash  release  the shell\n")
+    for name, body in PARTS.items():
+        part = top / "packaging/parts" / name
+        lines = ("#!/bin/bash", '. "$(dirname "$0")/common.sh"', body, 'run_part "$@"')
+        part.write_text("\n".join(lines) + "\n")
+        part.chmod(0o755)
+    command = [top / "packaging/release", "--quick", "--dist", top / "dist", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_release_names_each_part_that_failed(tmp_path):
+    done = make_release(tmp_path, *PARTS)
+    assert done.stderr.splitlines()[-2:] == [
+        "failed: wrong check: wrong: this file is broken",
+        "not made: lacking: lacking: no-such-program is missing",
+    ]
+    assert "all is well" not in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_release_has_sums_notes_and_a_bill(tmp_path):
+    done = make_release(tmp_path, "good")
+    assert done.returncode == 0, done.stderr
+    assert "git tag -s v" in done.stdout
+    sums = (tmp_path / "dist/SHA256SUMS").read_text().splitlines()
+    names = [line.split()[1] for line in sums]
+    version = re.search(r"tidings VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    assert names == ["RELEASE_NOTES.md", "good.txt", f"tidings-{version}.spdx.json"]
+    content = (tmp_path / "dist/good.txt").read_bytes()
+    assert sums[1].split()[0] == hashlib.sha256(content).hexdigest()
+    notes = (tmp_path / "dist/RELEASE_NOTES.md").read_text()
+    assert notes.startswith("### ") and "\n## " not in notes
+    assert notes in (ROOT / "CHANGELOG.md").read_text()
 
 
 # The root of this machine stands for a system that has the packages.
