@@ -95,6 +95,18 @@ step() {
     say "$what"
 }
 
+# is_left_out WHAT [PROGRAM]: true, and says so, in the short form, or where this machine does
+# not have the program.
+is_left_out() {
+    if [ -n "$quick" ]; then
+        say "$1: left out (TIDINGS_QUICK)"
+    elif [ -n "${2:-}" ] && ! command -v "$2" >/dev/null; then
+        say "$1: left out ($2 is not installed)"
+    else
+        return 1
+    fi
+}
+
 # source_tree FOLDER [COMMIT]: makes it, with the files of that commit, or of the one that is
 # checked out (the part `source` says what that leaves out). Without git the checkout is an unpacked tarball: with
 # all of its files.
