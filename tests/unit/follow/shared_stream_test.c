@@ -46,7 +46,8 @@ struct sharing {
      * "a:again " "a:404 " "a:4410 " the end, "! " trouble with a pause, "? "
      * another transport. */
     char told[2000];
-    char why[1024]; /* of the last trouble or end */
+    char why[1024];  /* of the last trouble or end */
+    char whys[2048]; /* of all troubles since a test emptied it */
 };
 
 static void
@@ -69,8 +70,10 @@ static void
 on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct sharing *s = user;
+    size_t n = strlen(s->whys);
 
     s->pause_ms = pause_ms;
+    snprintf(s->whys + n, sizeof(s->whys) - n, "%s\n", why);
     snprintf(s->why, sizeof(s->why), "%s", why);
     tell(s, pause_ms ? "!" : "?", "");
 }
@@ -468,10 +471,12 @@ TEST(followers_go_on_alone_where_no_transport_works)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         make_stream(s); /* which has said nothing yet */
+        s->whys[0] = '\0';
+        /* With libwebsockets 4.3.5, the next transport fails in that turn. */
         play(s, "join ab; told +0 +1 a:h b:h ?");
-        script_expect_in(s->why, rows[i].why);
-        script_expect_in(s->why, "no WebSocket for all sets together here, "
-                                 "server-sent events instead: ");
+        script_expect_in(s->whys, rows[i].why);
+        script_expect_in(s->whys, "no WebSocket for all sets together here, "
+                                  "server-sent events instead: ");
         play(s, "told ? -0 -1 a:again b:again; says no server-sent events");
         script_expect_in(s->why, ", each set by itself instead: ");
         assert_false(shared_stream_takes(&s->stream, url, "a"));
