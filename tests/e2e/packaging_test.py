@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import zipfile
 
 import pytest
 
@@ -144,12 +145,15 @@ NAMED = [
     ("broker/http/openapi.json", rf'"title":"Tidings","version":"{NUMBER}"', 1),
     ("client/tidings_client.h", rf'^#define TD_VERSION_STRING "{NUMBER}"', 1),
     ("debian/changelog", rf"\Atidings \({NUMBER}\) ", 1),
+    ("doc/browser.md", rf"tidings-{NUMBER}.tgz", 1),
     ("doc/cluster_on_kubernetes.md", rf"`tidings:{NUMBER}`", 1),
     ("doc/cluster_on_kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
     ("doc/installing.md", rf"\btidings(?:d|-chart)?[-_]{NUMBER}[-+.]", 8),
     ("doc/kubernetes.md", rf"`tidings:{NUMBER}`", 1),
     ("doc/kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
     ("doc/library.md", rf"find_package\(tidings {MINOR} ", 1),
+    ("doc/python.md", rf"tidings-{NUMBER}-cp311-abi3-manylinux_2_34_x86_64.whl", 1),
+    ("doc/python.md", rf"tidings-{NUMBER}.tar.gz", 2),
     ("packaging/helm/tidings/Chart.yaml", rf'^(?:version|appVersion): "?{NUMBER}"?$', 2),
     ("packaging/kubernetes/broker.yaml", rf"image: tidings:{NUMBER}$", 1),
     ("packaging/kubernetes/tidings.yaml", rf"image: tidings:{NUMBER}$", 3),
@@ -290,6 +294,21 @@ def test_the_bill_of_materials_names_each_library_with_its_licence(tmp_path):
     for each in bill["relationships"]:
         assert {each["spdxElementId"], each["relatedSpdxElement"]} <= elements
     assert not (tmp_path / ".libraries").exists()
+# The module of this build uses libraries of the system. packaging/parts/python packs a whole
+# wheel, and tries it.
+@pytest.mark.skipif(is_sanitized(), reason="there is no Python package")
+def test_a_wheel_with_something_missing_is_refused(run, tmp_path):
+    wheel = tmp_path / "tidings-1.0-cp311-abi3-manylinux_2_2_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        module = BIN.parent / "python/tidings/_libtidings.abi3.so"
+        archive.write(module, "tidings/_libtidings.abi3.so")
+        archive.writestr("tidings-1.0.dist-info/RECORD", "")
+    said = run(ROOT / "packaging/wheel.py", "check", wheel, status=1).errors()
+    assert re.search(r"_libtidings.abi3.so needs libtidings.so.\d, which is not in the", said)
+    assert f"_libtidings.abi3.so looks for libraries in {BIN.parent}" in said
+    assert "a file needs glibc 2." in said
+    assert "RECORD is not that of the files" in said
+    assert "libc.so.6" not in said
 
 
 # The service starts with the files of the package: their options are right, and the unit
