@@ -10,6 +10,8 @@
 Everything is done by libtidings, which repeats, reconnects and pulls what was missed;
 failures that remain are exceptions, tidings.Error. doc/python.md is the manual.
 
+__version__ is the version of this package, library_version that of libtidings.
+
 Threads: each call opens a handle of its own, so any thread may call any function. One
 thread at a time uses a Follower; stop() may be called from all. A Publisher is for all
 threads.
@@ -67,6 +69,9 @@ __all__ = [
 ]
 
 __version__: str = _ffi.string(_lib.PACKAGE_VERSION).decode()
+
+_n = _lib.td_version()
+library_version: str = f"{_n // 10000}.{_n // 100 % 100}.{_n % 100}"
 
 for _name in __all__:  # tracebacks name tidings.Gone, not the module inside
     globals()[_name].__module__ = __name__

@@ -1001,7 +1001,7 @@ def test_pip_installs_the_source_package(news, run, tmp_path):
     code = """
 import importlib.metadata, sys, tidings
 print(tidings.publish(sys.argv[1], {"loc": "http://example.com/a", "change": "created"}).last)
-versions = {tidings.__version__, importlib.metadata.version("tidings")}
+versions = {tidings.__version__, tidings.library_version, importlib.metadata.version("tidings")}
 print(*versions, tidings.__file__)
 """
     env = {"PYTHONPATH": str(site), "LD_LIBRARY_PATH": str(prefix / "lib")}
