@@ -56,7 +56,29 @@ class Sitemap(Log):
             f"<url><loc>{loc}</loc><lastmod>{time}</lastmod></url>"
             for loc, time in self.resources.items()
         ]
+        self.put(entries)
+
+    def put(self, entries):
         self.site.put("/sitemap.xml", urlset(entries))
+
+
+class Dumped(Sitemap):
+    """A source that has a Resource Dump alone: its manifest has an address."""
+
+    def __init__(self, broker, site):
+        super().__init__(broker, site)
+        self.url = self.place("/cap.xml", "capabilitylist", "/dump.xml", 'capability="resourcedump"')
+
+    def place(self, path, capability, named, md, link=""):
+        entry = f"<url><loc>{self.site.link(named)}</loc><rs:md {md}/>{link}</url>"
+        self.site.put(path, urlset([entry], f'<rs:md capability="{capability}"/>'))
+        return self.site.link(path)
+
+    def put(self, entries):
+        md = '<rs:md capability="resourcedump-manifest"/>'
+        self.site.put("/manifest.xml", urlset(entries, md))
+        link = f'<rs:ln rel="contents" href="{self.site.link("/manifest.xml")}"/>'
+        self.place("/dump.xml", "resourcedump", "/none.zip", 'type="application/zip"', link)
 
 
 class Harvest:
@@ -77,7 +99,7 @@ class Harvest:
         return sorted((entry["loc"], entry["change"]) for entry in page["changes"])
 
 
-@pytest.fixture(params=[Log, Listed, Sitemap], ids=lambda kind: kind.__name__)
+@pytest.fixture(params=[Log, Listed, Sitemap, Dumped], ids=lambda kind: kind.__name__)
 def source(request, broker, site):
     return request.param(broker, site)
 

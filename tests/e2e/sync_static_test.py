@@ -139,13 +139,18 @@ def test_takes_files_from_a_dump(mirrored, static, site):
     mirrored.sync("--no-dumps")
     assert asked() == [1, 1, 1]
 
+    # A mirror of a part takes the list, for the dump has everything.
+    mirrored.directory = mirrored.home / "part"
+    mirrored.sync("--filter", f"prefix={site.link('/a')}", is_same=False)
+    assert asked() == [1, 2, 1]
+
     # Of a source without anything else, later looks read what names the packages alone.
     static.offer(resourcedump="/dump.xml")
     mirrored.directory = mirrored.home / "alone"
     syncing = mirrored.start("--poll", "1")
     mirrored.wait("caught-up")
     site.asked("/dump.xml").wait(len(site.asked("/dump.xml")) + 2)
-    assert asked() == [2, 1, 1]
+    assert asked() == [2, 2, 1]
     assert syncing.is_running
     syncing.kill()
     mirrored.check_same()
