@@ -351,6 +351,7 @@ def test_searches_other_dumps(archives, site, has_contents):
 
     archives.has_hash = False
     archives.publish()
+    archives.offer(**archives.offers, resourcedump_archive="/dumps.xml")
     assert archives.sync("03:00", status=1).texts == {}
 
 
@@ -507,7 +508,11 @@ def test_compares_two_states(archives, run, site, dumps):
     )
     paths = ("/old/list-1.zip", "/old/list-3.zip", "/list.zip")
     assert any(len(site.asked(path)) for path in paths) == (dumps == "packages")
-    one = run("tidings", "diff", url, f"{DAY}03:00:00Z", f"{DAY}03:30:00Z", status=1)
+    temporary = archives.home / "temporary"
+    temporary.mkdir()
+    times = (f"{DAY}03:00:00Z", f"{DAY}03:30:00Z")
+    one = run("tidings", "diff", url, *times, status=1, env={"TMPDIR": str(temporary)})
+    assert not list(temporary.iterdir())
     assert one.errors().endswith("tidings: 1 difference")
     first = archives.sync("01:00").directory
     run("tidings", "audit", first)
