@@ -148,7 +148,7 @@ NAMED = [
     ("doc/browser.md", rf"tidings-{NUMBER}.tgz", 1),
     ("doc/cluster_on_kubernetes.md", rf"`tidings:{NUMBER}`", 1),
     ("doc/cluster_on_kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
-    ("doc/installing.md", rf"\btidings(?:d|-chart)?[-_]{NUMBER}[-+.]", 8),
+    ("doc/installing.md", rf"\btidings(?:d|-chart)?[-_]{NUMBER}[-+.]", 9),
     ("doc/kubernetes.md", rf"`tidings:{NUMBER}`", 1),
     ("doc/kubernetes.md", rf"tidings-chart-{NUMBER}.tgz", 1),
     ("doc/library.md", rf"find_package\(tidings {MINOR} ", 1),
