@@ -228,6 +228,22 @@ write_leases(const struct leases *leases)
     return held;
 }
 
+/* Takes a lease that is free, or whose row was the same for LEASE_US. */
+static enum status
+take_lease(struct pg_streams *s, struct lease *lease, int64_t unseen_us,
+           struct problem *why)
+{
+    const struct pg_options *o = &s->c.options;
+    const struct pg_statement statement = {
+        HOLD,
+        DB_VALUES(lease->name, o->broker, lease->term, o->instance,
+                  unseen_us >= LEASE_US ? lease->seen : 0),
+        .into = DB_INTO(&lease->term), .absent = STATUS_CONFLICT,
+        .reason = "another broker has it"};
+
+    return run_again(s, &statement, 1, why);
+}
+
 /* A reader never asks for a lease, and so writes no row of a stream. Without an
  * answer nobody knows whether this process has the lease: the next call finds
  * its instance in the row. */
@@ -235,32 +251,28 @@ static enum status
 pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
 {
     struct pg_streams *s = streams_of(streams);
-    const struct pg_options *o = &s->c.options;
-    int64_t unseen_us = clock_steady_us() - lease->seen_us;
-    bool is_over = unseen_us >= LEASE_US;
-    bool is_waiting = lease->is_patient && unseen_us < 2 * LEASE_US;
     uint64_t seen = 0;
-    const struct pg_statement statements[] = {
-        {LEASE_VERSION, DB_VALUES(lease->name), .into = DB_INTO(&seen)},
-        {HOLD,
-         DB_VALUES(lease->name, o->broker, lease->term, o->instance,
-                   is_over ? lease->seen : 0),
-         .into = DB_INTO(&lease->term), .absent = STATUS_CONFLICT,
-         .reason = "another broker has it"},
-    };
+    const struct pg_statement look = {LEASE_VERSION, DB_VALUES(lease->name),
+                                      .into = DB_INTO(&seen)};
+    int64_t unseen_us;
     enum status rc;
 
-    if (o->is_reader)
+    if (s->c.options.is_reader)
         return problem(why, STATUS_CONFLICT, "this broker only reads");
-    rc = run_again(s, statements, is_waiting ? 1 : 2, why);
-    if (!rc && is_waiting)
-        rc = problem(why, STATUS_CONFLICT, "it is for another broker");
+    rc = run_again(s, &look, 1, why);
+    if (rc)
+        return rc;
     if (seen &&
         seen != lease->seen) { /* behind the answer: not earlier than it is */
         lease->seen = seen;
         lease->seen_us = clock_steady_us();
     }
-    return rc;
+    /* As of this look: a broker that has not looked for long knows nothing of
+     * those that are to have the lease, and of when the last one left it. */
+    unseen_us = clock_steady_us() - lease->seen_us;
+    if (lease->is_patient && unseen_us < 2 * LEASE_US)
+        return problem(why, STATUS_CONFLICT, "it is for another broker");
+    return take_lease(s, lease, unseen_us, why);
 }
 
 static enum status

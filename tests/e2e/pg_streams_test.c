@@ -158,6 +158,24 @@ TEST(gives_the_lease_to_one_broker)
     assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
 }
 
+/* A broker with its share that has not looked for long: those that are to have
+ * the lease may not have looked since it was given back. */
+TEST(lets_others_go_first_from_its_look_on)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    p->a->ops->leave(p->a, &p->of_a);
+    p->of_b.is_patient = true;
+    pass(&p->of_b);
+    pass(&p->of_b);
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
+    pass(&p->of_b);
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
+    pass(&p->of_b);
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
+}
+
 /* Issue 48, 6: whatever the clock of the server says, a renewal makes the lease
  * last, and without one it ends. */
 TEST(knows_no_lease_by_the_clock_of_the_server)
