@@ -182,7 +182,8 @@ building_system() {
         bare_system "$1" "$kept.new"
         source_tree "$root/tmp/tree"
         folder=/tmp/tree
-        page "Build them" '^apt-get ' >"$work/apt.log" 2>&1
+        (page "Build them" '^apt-get ') >"$work/apt.log" 2>&1 ||
+            fail "what builds the packages: not installed"
         folder=
         rm -rf "$root/tmp/tree"
         mv "$root" "$kept"

@@ -66,6 +66,13 @@ serves() {
     [ "$(wc -l <"$work/followed")" = "$1" ]
 }
 
+# The build of the page, in `folder`. In a process of its own, so that a failure is not said
+# into the log.
+build_page() {
+    (page "Build them" '^dpkg-buildpackage') >"$work/build.log" 2>&1 ||
+        fail "dpkg-buildpackage: failed"
+}
+
 # Looks for faults in the packages that were built in /debs: errors and warnings fail.
 find_faults() {
     folder=/debs
