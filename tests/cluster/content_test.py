@@ -92,15 +92,23 @@ def rows(broker, name="news"):
 
 def wait_same_files(brokers, name="news"):
     """Wait until all have the files of the first one, and the same figures."""
+    seen = Files()
 
     def look():
-        of_all = [
-            (held(b.set(name)), facts(b.set(name)))
-            for b in brokers
-        ]
-        return all(each == of_all[0] for each in of_all) and of_all[0][0]
+        seen.of_all = [(held(b.set(name)), facts(b.set(name))) for b in brokers]
+        first = seen.of_all[0]
+        return all(each == first for each in seen.of_all) and first[0]
 
-    return wait_for("the same files", look)
+    return wait_for(seen, look)
+
+
+class Files:
+    """The files and the figures of each broker, as they were last seen."""
+
+    def __str__(self):
+        every = set.intersection(*(files for files, _ in self.of_all))
+        more = [(sorted(files - every), facts_) for files, facts_ in self.of_all]
+        return f"the same files, besides {len(every)} of all: {more}"
 
 
 def check_versions(cluster, *contents):

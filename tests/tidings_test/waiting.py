@@ -14,13 +14,14 @@ _waits = []
 
 
 def now_waiting_for():
-    return ", ".join(_waits) or "nothing that is named"
+    return ", ".join(map(str, _waits)) or "nothing that is named"
 
 
 @contextlib.contextmanager
 def waiting_for(what):
-    """Name what the block waits for."""
-    _waits.append(str(what))
+    """Name what the block waits for. The name may be an object that says what it lacks
+    by then."""
+    _waits.append(what)
     try:
         yield
     finally:
