@@ -140,7 +140,7 @@ def test_no_file_goes_before_the_bucket_has_it(archived, bucket, run, kind):
     news = broker.set()
     news.post(LISTS * EACH)
     broker.wait_said("stay on the disk until the bucket takes them")
-    assert len(copies(news)) == LISTS
+    wait_for("the files", lambda: len(copies(news)) == LISTS)
     assert not any(stub(news, number).exists() for number in range(1, LISTS + 1))
     check_read(news, run)
     assert broker.metrics()["tidings_bucket_failed_total"] > 0
