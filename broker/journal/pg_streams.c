@@ -228,7 +228,7 @@ write_leases(const struct leases *leases)
     return held;
 }
 
-/* Takes a lease that is free, or whose row was the same for LEASE_US. */
+/* Takes a free lease, or one whose owner has renewed nothing for LEASE_US. */
 static enum status
 take_lease(struct pg_streams *s, struct lease *lease, int64_t unseen_us,
            struct problem *why)
@@ -267,8 +267,8 @@ pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
         lease->seen = seen;
         lease->seen_us = clock_steady_us();
     }
-    /* As of this look: a broker that has not looked for long knows nothing of
-     * those that are to have the lease, and of when the last one left it. */
+    /* Patience begins with this look. Before it, this broker did not know when
+     * the last owner left: others may want the lease, and have had no time. */
     unseen_us = clock_steady_us() - lease->seen_us;
     if (lease->is_patient && unseen_us < 2 * LEASE_US)
         return problem(why, STATUS_CONFLICT, "it is for another broker");

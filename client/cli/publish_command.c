@@ -423,7 +423,7 @@ post_file(const struct arguments *arguments)
         goto out;
     }
     type = type_of(given->type, name, buf_slice(&text));
-    /* What had nothing to write, such as a query without rows, did no fault. */
+    /* A query without rows writes nothing: that is no fault. */
     if (signs_of(buf_slice(&text)).size == 0 && (type || !given->type)) {
         say("%s is empty: nothing is posted", input);
         code = EXIT_GOOD;

@@ -243,8 +243,8 @@ begin_raw(struct look *l, const struct xml_element *e)
         l->content = l->tag;
 }
 
-/* Makes the content a document of its own: with the namespaces that it uses,
- * and that are declared around it. */
+/* Makes the content a document of its own: adds the declarations around it of
+ * the namespaces that it uses. */
 static void
 make_document(struct look *l)
 {

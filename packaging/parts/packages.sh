@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Sourced by packaging/parts/deb and deb-arm64: what both do with Debian packages.
+# Builds, serves and examines Debian packages, for packaging/parts/deb and deb-arm64, which
+# source this file.
 # shellcheck source=packaging/parts/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -30,7 +31,7 @@ prepare() {
 }
 
 # As the unit starts it, without systemd: the user, the options of
-# /etc/default/tidingsd. The port is free, and what is said last wins.
+# /etc/default/tidingsd. The port is free; of two values for an option the last one counts.
 serve() {
     rm -f "$work/out"
     inside true # sets `enter`
