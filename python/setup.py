@@ -48,9 +48,9 @@ def pkg_config(*arguments):
 class BuildNative(build_ext):
     def build_extension(self, extension):
         source = pathlib.Path(self.build_temp, "_libtidings.c")
-        source.parent.mkdir(parents=True, exist_ok=True)
         compiler = os.environ.get("CC") or sysconfig.get_config_var("CC")
         (headers,) = pkg_config("--variable=includedir")
+        source.parent.mkdir(parents=True, exist_ok=True)
         build_native.write(compiler, headers, VERSION, source)
         extension.sources = [str(source)]
         # -w: cffi's code. -g0: debug information names the folder of the build.

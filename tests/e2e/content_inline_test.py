@@ -153,7 +153,7 @@ def test_the_command_brings_a_file_along(news, run, tmp_path):
     assert told(news, "hash", "type") == [(digest(HELLO), "text/plain")]
     for kind, path, more, status, part in (
         ("updated", file, ("--length", "5"), 1, f'the content of "{A}"'),
-        ("updated", "/nowhere", (), 1, "cannot read /nowhere"),
+        ("updated", "/proc/nowhere", (), 1, "cannot read /proc/nowhere"),
         ("deleted", file, (), 2, ""),
         ("updated", file, (B,), 2, "--content is of one LOC"),
     ):

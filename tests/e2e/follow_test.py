@@ -198,9 +198,9 @@ def test_follow_waits_for_a_broker_that_is_away(start_broker, start):
 
 def test_follow_checks_its_state_file_before_it_prints(news, follow):
     news.post(2)
-    followed = follow(news, "--from-start", "--state", "/nowhere/state", status=1)
+    followed = follow(news, "--from-start", "--state", "/proc/nowhere/state", status=1)
     assert followed.output() == ""
-    assert "cannot write /nowhere/state" in followed.errors()
+    assert "cannot write /proc/nowhere/state" in followed.errors()
 
 
 # the position may come from the command line or from a state file; it is of

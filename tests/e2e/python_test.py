@@ -1011,8 +1011,8 @@ print(*versions, tidings.__file__)
 
 
 def test_a_package_without_libtidings_says_what_is_missing(run):
-    env = {"PKG_CONFIG_PATH": "", "PKG_CONFIG_LIBDIR": "/nowhere"}
-    setup = ("/usr/bin/python3", "setup.py", "build_ext", "--build-temp", "/nowhere")
+    env = {"PKG_CONFIG_PATH": "", "PKG_CONFIG_LIBDIR": "/proc/nowhere"}
+    setup = ("/usr/bin/python3", "setup.py", "build_ext", "--build-temp", "/proc/nowhere")
     failed = run(*setup, cwd=ROOT / "python", env=env, status=1)
     assert "This package is built against libtidings: install it" in failed.errors()
 

@@ -85,12 +85,12 @@ def test_an_error_names_file_line_key_and_what_is_allowed(ini, data, run, check)
 
 BRIDGE_ERRORS = [
     (
-        "user = me\npassword-file = /nowhere/password\n",
-        "cannot read the password file /nowhere/password: No such file or directory",
+        "user = me\npassword-file = /proc/nowhere/password\n",
+        "cannot read the password file /proc/nowhere/password: No such file or directory",
     ),
     (
-        "ca = /nowhere/ca.pem\n",
-        "cannot use the CA certificates /nowhere/ca.pem: No such file or directory",
+        "ca = /proc/nowhere/ca.pem\n",
+        "cannot use the CA certificates /proc/nowhere/ca.pem: No such file or directory",
     ),
     (
         "cert = /dev/null\nkey = /dev/null\n",

@@ -181,7 +181,7 @@ def test_tells_bad_usage_and_what_is_not_there(broker, verify):
     for arguments in ((), (url, url), ("--other", url)):
         verify(*arguments, status=2)
     assert "404" in verify(url, status=1).errors()
-    assert "/nowhere" in verify("/nowhere", status=1).errors()
+    assert "/proc/nowhere" in verify("/proc/nowhere", status=1).errors()
 
 
 # A broker that runs renames each list when it has written it.

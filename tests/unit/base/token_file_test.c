@@ -137,10 +137,11 @@ TEST(a_file_that_is_missing_is_named)
     struct problem why = {.text = ""};
     struct token_text token;
 
-    assert_int_equal(token_file_read("/nowhere/token", false, &token, &why),
-                     STATUS_IO);
-    assert_string_equal(why.text, "cannot read the token file /nowhere/token: "
-                                  "No such file or directory");
+    assert_int_equal(
+        token_file_read("/proc/nowhere/token", false, &token, &why), STATUS_IO);
+    assert_string_equal(why.text,
+                        "cannot read the token file /proc/nowhere/token: "
+                        "No such file or directory");
 }
 
 /* --token-file <(pass show tidings): read once, never again. */

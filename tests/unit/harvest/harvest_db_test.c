@@ -118,7 +118,7 @@ TEST(a_state_is_one_set_s_and_one_process_s)
     harvest_db_close(h);
     assert_false(opens(path, "http://c/sets/x", &why));
     assert_non_null(strstr(why.text, "of another set: " SET));
-    assert_false(opens("/nowhere/at/all", SET, &why));
+    assert_false(opens("/proc/nowhere/at/all", SET, &why));
     assert_non_null(strstr(why.text, "unable to open"));
 }
 

@@ -223,7 +223,7 @@ TEST(says_why_it_cannot_read)
     char path[400];
     FILE *file;
 
-    assert_refused("/nowhere", "is no mirror");
+    assert_refused("/proc/nowhere", "is no mirror");
     assert_refused(top.path, "is no mirror");
     snprintf(path, sizeof(path), "%s/mirror.db", mirror_db_dir.path);
     file = fopen(path, "w");

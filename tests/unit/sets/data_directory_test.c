@@ -70,15 +70,15 @@ TEST(says_so_when_it_cannot_remember)
     assert_int_equal(mkdirat(tempdir_fd(state), "public-url", 0755), 0);
     remember(state, OLD, said);
     assert_non_null(strstr(said, "the public URL is not remembered"));
-    listen("/nowhere/at/all", OLD, said);
-    assert_non_null(strstr(said, "cannot open /nowhere/at/all"));
+    listen("/proc/nowhere/at/all", OLD, said);
+    assert_non_null(strstr(said, "cannot open /proc/nowhere/at/all"));
 }
 
 TEST(says_so_when_it_cannot_set_readers)
 {
     char said[2000];
 
-    listen("/nowhere/at/all", NULL, said);
+    listen("/proc/nowhere/at/all", NULL, said);
     assert_non_null(strstr(said, "are not as wanted"));
-    assert_non_null(strstr(said, "cannot open /nowhere/at/all"));
+    assert_non_null(strstr(said, "cannot open /proc/nowhere/at/all"));
 }
