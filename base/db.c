@@ -1,8 +1,11 @@
 #include "base/db.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/list.h"
 
 /* How long a reader or the writer waits for a lock that SQLite holds only for
  * moments (recovery, the start of a WAL); nothing else ever waits. */
@@ -378,10 +381,75 @@ open_for_a_look(struct db *db, const char *path)
     return result;
 }
 
+/*
+ * The connections of this process to files with a WAL.
+ *
+ * SQLite finds a WAL and its index by their names. If a thread opens a file
+ * that another one removes and makes anew before the first one reads, the first
+ * one takes the index of the new file for that of the old one, finds that
+ * nobody else has the old one, and truncates the index, which the owner of the
+ * new file has mapped: commits of the owner vanish, or SIGBUS ends the process.
+ * The locks of SQLite are no help: those of one process do not exclude each
+ * other. So a missing file is made only when all connections to one of its name
+ * are closed.
+ */
+struct db_connection {
+    struct list node;
+    char path[];
+};
+static struct list connections = {&connections, &connections};
+static pthread_mutex_t connections_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t connection_closed = PTHREAD_COND_INITIALIZER;
+
+/* The mutex is held. */
+static bool
+is_connected(const char *path)
+{
+    struct db_connection *c;
+
+    list_walk (c, &connections, node)
+        if (!strcmp(c->path, path))
+            return true;
+    return false;
+}
+
+/* `makes`: the connection makes the file if it is missing. */
+static enum status
+note_connection(struct db *db, const char *path, bool makes,
+                struct problem *why)
+{
+    size_t size = strlen(path) + 1;
+
+    db->connection = memory_room(sizeof(*db->connection) + size);
+    if (!db->connection)
+        return problem_memory(why);
+    memcpy(db->connection->path, path, size);
+    pthread_mutex_lock(&connections_mutex);
+    while (makes && access(path, F_OK) && is_connected(path))
+        pthread_cond_wait(&connection_closed, &connections_mutex);
+    list_append(&connections, &db->connection->node);
+    pthread_mutex_unlock(&connections_mutex);
+    return STATUS_OK;
+}
+
+static void
+forget_connection(struct db *db)
+{
+    if (!db->connection)
+        return;
+    pthread_mutex_lock(&connections_mutex);
+    list_remove(&db->connection->node);
+    pthread_cond_broadcast(&connection_closed);
+    pthread_mutex_unlock(&connections_mutex);
+    free(db->connection);
+    db->connection = NULL;
+}
+
 static enum status
 open_file(struct db *db, const char *path, enum db_mode mode,
           struct problem *why)
 {
+    bool has_wal = mode == DB_WRITER || mode == DB_SMALL || mode == DB_READER;
     int flags = mode == DB_READER ? SQLITE_OPEN_READONLY
                                   : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     char what[600], journal[16] = "";
@@ -390,6 +458,11 @@ open_file(struct db *db, const char *path, enum db_mode mode,
     int result;
 
     snprintf(what, sizeof(what), "open %s", path);
+    rc = has_wal && *path && *path != ':'
+             ? note_connection(db, path, mode != DB_READER, why)
+             : STATUS_OK;
+    if (rc)
+        return rc;
     /* Removes the permissions of other users from a database, such as a
      * restored copy. SQLite gives its WAL the same mode. */
     if ((mode == DB_WRITER || mode == DB_SMALL) && !stat(path, &st) &&
@@ -407,7 +480,7 @@ open_file(struct db *db, const char *path, enum db_mode mode,
     result = sqlite3_exec(db->handle, settings[mode], NULL, NULL, NULL);
     if (result)
         return db_problem(db, result, what, why);
-    if (mode != DB_WRITER && mode != DB_SMALL && mode != DB_READER)
+    if (!has_wal)
         return STATUS_OK;
     /* If SQLite cannot set WAL mode, it only returns another mode. Without WAL
      * readers and the writer would block each other. */
@@ -462,6 +535,7 @@ db_close(struct db *db)
      * harm: the second version of close never fails. */
     sqlite3_close_v2(db->handle);
     db->handle = NULL;
+    forget_connection(db);
 }
 
 enum status
@@ -511,10 +585,13 @@ db_copy(const char *from, const char *to, struct problem *why)
     struct db source = {.handle = NULL}, copy = {.handle = NULL};
     struct problem reason = {""};
     char verdict[1000] = "";
-    int result = sqlite3_open_v2(
-        from, &source.handle, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY, NULL);
-    enum status rc = STATUS_OK;
+    int result;
+    enum status rc = note_connection(&source, from, false, why);
 
+    if (rc)
+        return rc;
+    result = sqlite3_open_v2(from, &source.handle,
+                             SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY, NULL);
     /* Never changes the source: the last connection that closes would else move
      * the WAL into it. */
     if (!result)

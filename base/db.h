@@ -50,6 +50,7 @@ struct db {
     sqlite3 *handle;            /* NULL: not open */
     const struct db_kind *kind; /* of db_open_kind, else NULL */
     struct map kept;            /* statements of db_keep, by their texts */
+    struct db_connection *connection; /* owned; NULL: the file has no WAL */
     bool is_damaged;  /* since db_open SQLite has reported that the file is no
                          database, or damaged; stays set after db_close */
     bool is_exposed;  /* other users may open the file, and db_open could not
@@ -59,6 +60,9 @@ struct db {
                          be damaged. db_begin_firm */
 };
 
+/* A missing file is made when no connection of this process to one of that name
+ * is open any more (db.c): a thread that has one must not open another one
+ * after db_unlink. */
 MUST_CHECK enum status db_open(struct db *db, const char *path,
                                enum db_mode mode, struct problem *why);
 

@@ -158,3 +158,17 @@ process_status(pid_t pid)
         ;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
+
+bool
+process_thread_sleeps(pid_t thread)
+{
+    char path[64], text[256] = "";
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof(text), file));
+    fclose(file);
+    return strstr(text, ") S ") != NULL;
+}

@@ -1,11 +1,13 @@
 #include "base/db.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/process.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
@@ -180,6 +182,58 @@ TEST(a_reader_sees_what_is_committed_and_changes_nothing)
 
     assert_int_equal(db_exec(&reader, "DELETE FROM t", NULL), STATUS_IO);
     db_close(&reader);
+}
+
+static struct {
+    const char *path;
+    atomic_int thread;
+    atomic_bool is_made;
+} making;
+
+static void *
+make_anew(void *user)
+{
+    struct db *db = user;
+
+    atomic_store(&making.thread, gettid());
+    if (db_open(db, making.path, DB_SMALL, NULL) ||
+        db_exec(db, "CREATE TABLE t(a)", NULL))
+        return user;
+    atomic_store(&making.is_made, true);
+    return NULL;
+}
+
+/* Else the reader would take the WAL of the new file for that of the old one.
+ */
+TEST(a_file_is_made_anew_when_its_readers_have_closed)
+{
+    struct stage *s = *state;
+    struct db made, reader;
+    pthread_t thread;
+    void *failed;
+
+    run(&s->db, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
+    assert_int_equal(db_open(&reader, s->path, DB_READER, NULL), STATUS_OK);
+    db_close(&s->db);
+    assert_int_equal(db_unlink(s->path, NULL), STATUS_OK);
+    making.path = s->path;
+    atomic_store(&making.thread, 0);
+    atomic_store(&making.is_made, false);
+    assert_int_equal(pthread_create(&thread, NULL, make_anew, &made), 0);
+
+    for (unsigned n = 0; !atomic_load(&making.is_made) &&
+                         (atomic_load(&making.thread) == 0 ||
+                          !process_thread_sleeps(atomic_load(&making.thread)));
+         n++)
+        test_yield(n);
+    assert_false(atomic_load(&making.is_made));
+    assert_int_equal(ask(&reader, "SELECT count(*) FROM t"), 1);
+    db_close(&reader);
+
+    pthread_join(thread, &failed);
+    assert_null(failed);
+    assert_int_equal(ask(&made, "SELECT count(*) FROM t"), 0);
+    db_close(&made);
 }
 
 /* Copies the bytes written so far, WAL included, as a kill leaves them. */

@@ -11,6 +11,7 @@
 #include "broker/store/checkpoint.h"
 #include "tests/support/logs.h"
 #include "tests/support/posts.h"
+#include "tests/support/process.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 #include "tests/unit/store/stored.h"
@@ -142,21 +143,6 @@ static struct {
     pid_t writer;
 } slow;
 
-/* True if the kernel says so of the writer. */
-static bool
-writer_sleeps(void)
-{
-    char path[64], text[256] = "";
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)slow.writer);
-    file = fopen(path, "r");
-    assert_non_null(file);
-    assert_non_null(fgets(text, sizeof(text), file));
-    fclose(file);
-    return strstr(text, ") S ") != NULL;
-}
-
 /* In place of SQLite's, which also refuses a second checkpoint at once. */
 int
 sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *n_log,
@@ -169,7 +155,8 @@ sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *name, int mode, int *n_log,
         atomic_exchange(&slow.is_on, false)) {
         atomic_store(&slow.is_copying, true);
         for (unsigned n = 0; !atomic_load(&slow.is_writer_there) ||
-                             !(atomic_load(&slow.has_asked) || writer_sleeps());
+                             !(atomic_load(&slow.has_asked) ||
+                               process_thread_sleeps(slow.writer));
              n++)
             test_yield(n);
         atomic_store(&slow.is_copying, false);
