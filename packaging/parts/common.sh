@@ -132,8 +132,8 @@ inside() {
         mount --rbind /dev "$1/dev"
         root=$1 folder=$2
         shift 2
-        exec chroot "$root" env -i -C "$folder" PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-            LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        exec chroot "$root" env -i -C "$folder" \
+            PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
             SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" "$@"'
         bash "$root" "${folder:-/}")
     "${enter[@]}" "$@"
