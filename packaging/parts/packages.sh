@@ -24,7 +24,12 @@ deb_version() {
 
 # prepare CODENAME TREE [COMMIT]: makes a system of its own, with the commit in that folder.
 prepare() {
-    building_system "$1" "$work/builder"
+    # Headers of libwebsockets differ by processor: one system has those of one.
+    if [ "$machine" = "$(dpkg --print-architecture)" ]; then
+        building_system "$1" "$work/builder"
+    else
+        bare_system "$1" "$work/builder"
+    fi
     source_tree "$root$2" "${3:-HEAD}"
     sed -i "1s/)/+deb${debian_number[$1]})/" "$root$2/debian/changelog"
     folder=$2
