@@ -47,8 +47,10 @@ def kept(of_set):
 
 
 def held(of_set):
-    """The digests of the contents that the set keeps: here, or in a bucket."""
-    return {path.name[:64] for path in (of_set.folder / "content").glob("??/*")}
+    """The digests of the contents that the set keeps: here, or in a bucket. A stub that
+    a killed broker was writing (.new) is none; its thread removes it after an hour."""
+    files = (of_set.folder / "content").glob("??/*")
+    return {path.name[:64] for path in files if path.suffix != ".new"}
 
 
 def arriving(broker):
