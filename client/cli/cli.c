@@ -179,7 +179,9 @@ on_set(const char *url, const char *why, void *user)
 
 enum exit_code
 for_each_set(struct td_client *client, const char *url,
-             enum exit_code (*one)(const char *set_url, void *user), void *user)
+             enum exit_code (*one)(const char *set_url, size_t n_sets,
+                                   void *user),
+             void *user)
 {
     struct found_sets sets = {.urls.max = SIZE_MAX / 2};
     enum td_status rc = td_sets(client, url, on_set, &sets);
@@ -203,7 +205,7 @@ for_each_set(struct td_client *client, const char *url,
             result = failed("stopped before %s", set);
             break;
         }
-        its = one(set, user);
+        its = one(set, sets.n, user);
         if (result == EXIT_GOOD)
             result = its && sets.n > 1 ? EXIT_FAILED : its;
     }

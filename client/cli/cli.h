@@ -170,11 +170,11 @@ bool signals_came(void);
             "rows that cannot be used are no failure" \
     }
 
-/* Calls `one` for each set of the source at `url`, one after the other, until a
- * signal comes. Prints a line for each document that cannot be read. Returns
- * the first exit code that is not good; if the source has several sets, it is
- * EXIT_FAILED then. */
+/* Calls `one` for each of the `n_sets` sets of the source at `url`, one after
+ * the other, until a signal comes. Prints a line for each document that cannot
+ * be read. Returns the first exit code that is not good; if the source has
+ * several sets, it is EXIT_FAILED then. */
 enum exit_code for_each_set(struct td_client *client, const char *url,
                             enum exit_code (*one)(const char *set_url,
-                                                  void *user),
+                                                  size_t n_sets, void *user),
                             void *user);

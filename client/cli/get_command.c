@@ -11,11 +11,11 @@ static const struct option options[] = {
 struct get {
     const struct arguments *arguments;
     bool is_json;
+    bool is_brief; /* there are several sets */
     struct td_client *client;
     struct td_client *asking;        /* asks a stream for the position */
     char position[TD_POSITION_SIZE]; /* from it */
-    bool has_printed;
-    const char *url; /* from the command line */
+    const char *url;                 /* from the command line */
 };
 
 /* For people: KEY VALUE. */
@@ -123,8 +123,12 @@ on_offer(const struct td_offer *offer, void *user)
         print_json(offer, position);
         return;
     }
-    if (get->has_printed)
+    if (get->is_brief) {
+        print_part("", offer->set_url);
+        print_part(" ", position);
         putchar('\n');
+        return;
+    }
     print_pair(KEY_WIDTH, "set", offer->set_url);
     print_pair(KEY_WIDTH, "title", offer->title);
     print_pair(KEY_WIDTH, "position", position);
@@ -143,14 +147,14 @@ on_offer(const struct td_offer *offer, void *user)
         print_part("  until ", item->until);
         putchar('\n');
     }
-    get->has_printed = true;
 }
 
 static enum exit_code
-get_one(const char *set_url, void *user)
+get_one(const char *set_url, size_t n_sets, void *user)
 {
     struct get *get = user;
 
+    get->is_brief = n_sets > 1;
     return exit_of(get->client,
                    td_describe(get->client, set_url, on_offer, get));
 }
@@ -179,8 +183,9 @@ const struct command get_command = {
         "A line is a name and a value; documents and channels go by their "
         "capability or link relation. What the server does not tell is left "
         "out. With --json the set's own description is in \"description\".\n\n"
-        "Of a SOURCE-URL every set is told: with an empty line between them "
-        "or, with --json, an object a line. 1: one of them cannot be read.\n",
+        "A SOURCE-URL with several sets gives a line for each: its URL and its "
+        "position or, with --json, its object. 1: one of them cannot be "
+        "read.\n",
     .examples =
         "tidings get http://localhost:8787/sets/news\n"
         "tidings get https://example.org/.well-known/resourcesync --json\n",

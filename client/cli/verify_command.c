@@ -56,12 +56,13 @@ on_list(const char *list, const struct td_proof *proof, void *user)
  *  "fromStart":true,"position":"...","digest":"...","from":"...",
  *  "until":"...","broken":{"in":"...","after":300,"why":"..."}} */
 static enum exit_code
-verify_one(const char *where, void *user)
+verify_one(const char *where, size_t n_sets, void *user)
 {
     struct verify *v = user;
     struct td_proof proof;
     enum td_status rc = td_verify(v->client, where, on_list, v, &proof);
 
+    (void)n_sets;
     progress_clear();
     if (rc == TD_STOPPED)
         return failed("stopped: nothing more is proven than up to entry "
@@ -152,12 +153,12 @@ verify_directory(struct verify *v, const char *where)
             code = failed("stopped before %s", path);
             break;
         }
-        one = verify_one(path, v);
+        one = verify_one(path, 1, v);
         if (one != EXIT_GOOD)
             code = one;
     }
     globfree(&sets);
-    return n > 0 ? code : verify_one(where, v);
+    return n > 0 ? code : verify_one(where, 1, v);
 }
 
 static enum exit_code
