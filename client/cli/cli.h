@@ -16,8 +16,8 @@ extern const struct command publish_command, follow_command, set_list_command,
     subscriptions_add_command, subscriptions_attempts_command,
     subscriptions_test_command, subscriptions_redeliver_command,
     subscriptions_end_command, bridges_command, relays_command, tail_command,
-    watch_command, get_command, healthy_command, status_command, sync_command,
-    audit_command, diff_command, doctor_command, harvest_command,
+    watch_command, get_command, healthy_command, mcp_command, status_command,
+    sync_command, audit_command, diff_command, doctor_command, harvest_command,
     verify_command;
 
 /* "tidings: ..." on standard error, one line. */

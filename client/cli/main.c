@@ -34,6 +34,7 @@ static const struct command *const commands[] = {
     &subscriptions_end_command,
     &bridges_command,
     &relays_command,
+    &mcp_command,
     &doctor_command,
     &completion_command,
     &help_command,

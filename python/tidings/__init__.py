@@ -28,6 +28,7 @@ from tidings._mirror import File, Synced, What, async_sync, sync
 from tidings._publish import Publisher, Receipt, apublish, publish
 from tidings._source import AsyncSourceFollower, SourceFollower
 from tidings._source import afollow_source, follow_source
+from tidings._verify import Proof, sets, verify
 
 __all__ = [
     "IO",
@@ -47,6 +48,7 @@ __all__ = [
     "Link",
     "Memory",
     "Message",
+    "Proof",
     "Publisher",
     "Receipt",
     "Refused",
@@ -65,7 +67,9 @@ __all__ = [
     "load_positions",
     "publish",
     "save_position",
+    "sets",
     "sync",
+    "verify",
 ]
 
 __version__: str = _ffi.string(_lib.PACKAGE_VERSION).decode()
