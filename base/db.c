@@ -384,14 +384,13 @@ open_for_a_look(struct db *db, const char *path)
 /*
  * The connections of this process to files with a WAL.
  *
- * SQLite finds a WAL and its index by their names. If a thread opens a file
- * that another one removes and makes anew before the first one reads, the first
- * one takes the index of the new file for that of the old one, finds that
- * nobody else has the old one, and truncates the index, which the owner of the
- * new file has mapped: commits of the owner vanish, or SIGBUS ends the process.
- * The locks of SQLite are no help: those of one process do not exclude each
- * other. So a missing file is made only when all connections to one of its name
- * are closed.
+ * SQLite finds a WAL and its index by name. Say thread A opens a file, and
+ * thread B removes it and makes it anew before A reads. Then A takes the index
+ * of the new file for that of the old one. It finds no other connection to the
+ * old file, and truncates the index, which B has mapped: B's commits vanish, or
+ * SIGBUS ends the process. SQLite's locks are no help, for they do not exclude
+ * threads of one process. So whoever makes a missing file waits until all
+ * connections to one of its name are closed.
  */
 struct db_connection {
     struct list node;
@@ -413,19 +412,26 @@ is_connected(const char *path)
     return false;
 }
 
-/* `makes`: the connection makes the file if it is missing. */
+static bool
+has_wal(enum db_mode mode)
+{
+    return mode == DB_WRITER || mode == DB_SMALL || mode == DB_READER;
+}
+
 static enum status
-note_connection(struct db *db, const char *path, bool makes,
+note_connection(struct db *db, const char *path, enum db_mode mode,
                 struct problem *why)
 {
     size_t size = strlen(path) + 1;
 
+    if (!has_wal(mode) || !*path || *path == ':') /* in memory */
+        return STATUS_OK;
     db->connection = memory_room(sizeof(*db->connection) + size);
     if (!db->connection)
         return problem_memory(why);
     memcpy(db->connection->path, path, size);
     pthread_mutex_lock(&connections_mutex);
-    while (makes && access(path, F_OK) && is_connected(path))
+    while (mode != DB_READER && access(path, F_OK) && is_connected(path))
         pthread_cond_wait(&connection_closed, &connections_mutex);
     list_append(&connections, &db->connection->node);
     pthread_mutex_unlock(&connections_mutex);
@@ -449,7 +455,6 @@ static enum status
 open_file(struct db *db, const char *path, enum db_mode mode,
           struct problem *why)
 {
-    bool has_wal = mode == DB_WRITER || mode == DB_SMALL || mode == DB_READER;
     int flags = mode == DB_READER ? SQLITE_OPEN_READONLY
                                   : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     char what[600], journal[16] = "";
@@ -458,9 +463,7 @@ open_file(struct db *db, const char *path, enum db_mode mode,
     int result;
 
     snprintf(what, sizeof(what), "open %s", path);
-    rc = has_wal && *path && *path != ':'
-             ? note_connection(db, path, mode != DB_READER, why)
-             : STATUS_OK;
+    rc = note_connection(db, path, mode, why);
     if (rc)
         return rc;
     /* Removes the permissions of other users from a database, such as a
@@ -480,7 +483,7 @@ open_file(struct db *db, const char *path, enum db_mode mode,
     result = sqlite3_exec(db->handle, settings[mode], NULL, NULL, NULL);
     if (result)
         return db_problem(db, result, what, why);
-    if (!has_wal)
+    if (!has_wal(mode))
         return STATUS_OK;
     /* If SQLite cannot set WAL mode, it only returns another mode. Without WAL
      * readers and the writer would block each other. */
@@ -586,7 +589,7 @@ db_copy(const char *from, const char *to, struct problem *why)
     struct problem reason = {""};
     char verdict[1000] = "";
     int result;
-    enum status rc = note_connection(&source, from, false, why);
+    enum status rc = note_connection(&source, from, DB_READER, why);
 
     if (rc)
         return rc;

@@ -60,9 +60,9 @@ struct db {
                          be damaged. db_begin_firm */
 };
 
-/* A missing file is made when no connection of this process to one of that name
- * is open any more (db.c): a thread that has one must not open another one
- * after db_unlink. */
+/* Whoever makes a missing file waits until this process has closed all
+ * connections to one of that name (db.c). So after db_unlink a thread closes
+ * its own first. */
 MUST_CHECK enum status db_open(struct db *db, const char *path,
                                enum db_mode mode, struct problem *why);
 

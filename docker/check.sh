@@ -103,7 +103,7 @@ setting() {
 }
 
 has_line() {
-    grep -q -- "$1" "$2"
+    grep -qs -- "$1" "$2"
 }
 
 # expect_line LINE FILE

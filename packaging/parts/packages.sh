@@ -24,7 +24,7 @@ deb_version() {
 
 # prepare CODENAME TREE [COMMIT]: makes a system of its own, with the commit in that folder.
 prepare() {
-    # Headers of libwebsockets differ by processor: one system has those of one.
+    # A system can have libwebsockets-dev for one processor only: its headers differ.
     if [ "$machine" = "$(dpkg --print-architecture)" ]; then
         building_system "$1" "$work/builder"
     else

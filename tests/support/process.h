@@ -32,8 +32,7 @@ ssize_t process_read(int out, char *to, size_t size, int64_t end_ms);
  * signal that killed it. */
 int process_status(pid_t pid);
 
-/* True if the kernel says that a thread of this process sleeps: it waits for
- * another one. */
+/* True if the kernel says that the thread sleeps. */
 bool process_thread_sleeps(pid_t thread);
 
 #endif
