@@ -61,7 +61,8 @@ need_root() {
     [ "$(id -u)" -eq 0 ] || cannot "debootstrap and chroot need root"
 }
 
-# A scratch directory, which goes with the part; its logs are shown if the part fails.
+# A scratch directory, which goes with the part; its logs are shown if the part fails, or
+# cannot be made.
 work=$(mktemp -d "${TMPDIR:-/tmp}/tidings-release.XXXXXX")
 at_exit=() # commands
 
@@ -72,7 +73,7 @@ clean_up() {
     for command in "${at_exit[@]}"; do
         $command || true
     done
-    if [ "$status" -eq 1 ]; then
+    if [ "$status" -ne 0 ]; then
         for log in "$work"/*.log; do
             [ -s "$log" ] || continue
             echo "=== the end of $(basename "$log")"
@@ -153,7 +154,7 @@ pristine() {
         debian_mirror "$work" "$codename" ||
             cannot "apt of this machine knows no mirror of Debian"
         debian_base "$root.new" "$codename" >"$work/debootstrap.log" 2>&1 ||
-            fail "debootstrap $codename: failed"
+            cannot "debootstrap $codename: failed"
         cp "$work/sources.list" "$root.new/etc/apt/sources.list"
         cp "$work/apt.conf" "$root.new/etc/apt/apt.conf"
         cp /etc/resolv.conf "$root.new/etc/resolv.conf"
@@ -161,7 +162,7 @@ pristine() {
         # It need not outlive a crash.
         echo force-unsafe-io >"$root.new/etc/dpkg/dpkg.cfg.d/fast"
         mv "$root.new" "$root"
-        inside apt-get update >"$work/apt.log" 2>&1 || fail "apt-get update: failed"
+        inside apt-get update >"$work/apt.log" 2>&1 || cannot "apt-get update: failed"
         say "Debian ${debian_number[$codename]} made"
     fi
 }
@@ -183,7 +184,7 @@ building_system() {
         source_tree "$root/tmp/tree"
         folder=/tmp/tree
         (page "Build them" '^apt-get ') >"$work/apt.log" 2>&1 ||
-            fail "what builds the packages: not installed"
+            cannot "what builds the packages: not installed"
         folder=
         rm -rf "$root/tmp/tree"
         mv "$root" "$kept"
