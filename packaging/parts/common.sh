@@ -209,6 +209,20 @@ page() {
     done
 }
 
+# made_again FILE...: the part makes its files once more, elsewhere, on the other side of
+# the earth: these have the same bytes. $work/again may have files that it builds on.
+made_again() {
+    local file
+    mkdir -p "$work/elsewhere" "$work/again"
+    TMPDIR=$work/elsewhere TZ=Asia/Tokyo "$0" build "$work/again" >"$work/again.log" 2>&1 ||
+        fail "made again: failed"
+    for file in "$@"; do
+        cmp "$dist/$file" "$work/again/$file" ||
+            fail "$file: made again, it has other bytes"
+    done
+    say "made again, the same bytes: $*"
+}
+
 # run_part build|check DIST: the end of a part's program, which has functions of these names,
 # and `usage`. Sets `dist` to the folder.
 run_part() {
