@@ -66,6 +66,15 @@ CREATE CONSTRAINT TRIGGER tidings_outbox_number
     DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION tidings_outbox_number();
 
+-- A path as it stands in a URL: percent-encoded, but for letters, digits and -._~/.
+CREATE OR REPLACE FUNCTION tidings_escape(path text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(string_agg(CASE WHEN c COLLATE "C" ~ '[A-Za-z0-9._~/-]' THEN c
+            ELSE upper(regexp_replace(encode(convert_to(c, 'UTF8'), 'hex'),
+                                      '(..)', '%\1', 'g')) END, '' ORDER BY n), '')
+        FROM regexp_split_to_table(path, '') WITH ORDINALITY AS letters(c, n)
+$$;
+
 -- Publishes an entry, as the broker takes it, with the transaction.
 CREATE OR REPLACE FUNCTION tidings_publish(to_set text, entry json) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -80,6 +89,10 @@ BEGIN
         OR coalesce(entry ->> 'change', '') NOT IN ('created', 'updated', 'deleted')
     THEN
         RAISE EXCEPTION 'tidings_publish: an entry is an object with loc and change (created, updated or deleted), such as {"loc":"https://example.org/1","change":"created"}'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF entry ->> 'loc' !~ '^[A-Za-z][A-Za-z0-9+.-]*:[^[:space:][:cntrl:]]+$' THEN
+        RAISE EXCEPTION 'tidings_publish: "%" is no URL: escape paths, as in ''https://example.org/'' || tidings_escape(path)', entry ->> 'loc'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     INSERT INTO tidings_outbox_commits (xid, set_name)

@@ -178,6 +178,9 @@ REFUSED = (
     ("'news', '{\"loc\":1,\"change\":\"created\"}'", "an entry is an object"),
     ("'news', '{\"loc\":\"http://a/\"}'", "an entry is an object"),
     ("'news', NULL", "an entry is an object"),
+    ("'news', '{\"loc\":\"http://a/b c\",\"change\":\"created\"}'", '"http://a/b c" is no URL: escape'),
+    ("'news', '{\"loc\":\"/a\",\"change\":\"created\"}'", '"/a" is no URL'),
+    ("'news', '{\"loc\":\"\",\"change\":\"created\"}'", '"" is no URL'),
 )
 
 
@@ -186,6 +189,20 @@ def test_what_no_broker_would_take_is_an_error_of_the_transaction(shop):
         with pytest.raises(AssertionError, match=text):
             shop.query(f"SELECT tidings_publish({arguments})")
         assert shop.query("SELECT count(*) FROM tidings_outbox") == ["0"]
+
+
+ESCAPED = (
+    ("", ""),
+    ("a/b-c_d.e~9", "a/b-c_d.e~9"),
+    ("green tea?x=1&y#z", "green%20tea%3Fx%3D1%26y%23z"),
+    ("100%", "100%25"),
+    ("Öl/日\U0001F375\n", "%C3%96l/%E6%97%A5%F0%9F%8D%B5%0A"),
+)
+
+
+def test_a_path_becomes_part_of_a_url(shop):
+    for path, escaped in ESCAPED:
+        assert shop.query(f"SELECT tidings_escape($x${path}$x$)") == [escaped]
 
 
 def test_others_need_the_right_to_publish_and_no_other(shop, start_broker):
