@@ -10,7 +10,7 @@ import pytest
 
 from tidings_test import hub
 from tidings_test.broker import BIN, ROOT
-from tidings_test.documentation import Page, follow_links
+from tidings_test.documentation import Page, follow_links, is_shown
 from tidings_test.mqtt import wait_half
 
 PROGRAMS = "build/release/bin"
@@ -33,9 +33,9 @@ def take_tour(broker, mosquitto, run, tmp_path, other=None, **env):
         "./mirror": shlex.quote(f"{tmp_path}/mirror"),
         "--max-time 1 ": "",
     }
-    tour = [command for command, _ in Page(ROOT / "README.md").commands()]
+    tour = Page(ROOT / "README.md").commands()
     assert len(tour) >= 9
-    for command in tour:
+    for command, shown in tour:
         for what, with_ in here.items():
             command = command.replace(what, with_)
         shell = ("/bin/sh", "-c", command)
@@ -43,6 +43,9 @@ def take_tour(broker, mosquitto, run, tmp_path, other=None, **env):
         done = run(*shell, cwd=ROOT, env={**own, **env})
         assert len(done.out) > 0, command
         assert "about:blank" not in done.output(), command  # a problem+json
+        said = done.output().replace(broker.url, "http://127.0.0.1:8787")
+        for line in shown:
+            assert is_shown(line, said), (command, line, said)
 
 
 @pytest.fixture
