@@ -29,13 +29,15 @@ path_pattern_match(const char *pattern, struct slice path,
         size_t size = 1;
 
         if (*pattern == '{') {
+            bool may_be_empty = !strcmp(pattern, "{page}");
+
             size = strcmp(pattern, "{uri}") ? 0 : path.size;
             pattern += strcspn(pattern, "}") + 1;
             /* Up to the character behind the hole, or the NUL. */
             while (size < path.size && path.data[size] != '/' &&
                    path.data[size] != *pattern)
                 size++;
-            if (size == 0)
+            if (size == 0 && !may_be_empty)
                 return false;
             assert(n_holes < PATH_HOLES_MAX);
             holes[n_holes++] = (struct slice){path.data, size};

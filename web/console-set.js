@@ -355,7 +355,7 @@ function timeLine(lists) {
 
 function pastButton(past, list) {
     const button = make('button', {
-        type: 'button', class: 'quiet', 'aria-label': `As it was at the end of list ${list.number}`,
+        type: 'button', class: 'quiet', 'aria-label': `As it was then, at the end of list ${list.number}`,
     }, 'As it was then');
     button.addEventListener('click', () => past.show(list.until));
     return button;

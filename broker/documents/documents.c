@@ -5,7 +5,8 @@
 #include "broker/documents/web_files.h"
 #include "proto/number.h"
 
-#define JS "text/javascript; charset=utf-8"
+#define JS   "text/javascript; charset=utf-8"
+#define TEXT "text/plain; charset=utf-8"
 
 /* Of generations of a kind */
 #define ARCHIVES(name, of)                                                     \
@@ -29,8 +30,7 @@
  * number of a part. */
 static const struct document_found documents[] = {
     {"/", landing_open, "text/html; charset=utf-8", .is_public = true},
-    {"/robots.txt", robots_open, "text/plain; charset=utf-8",
-     .is_public = true},
+    {"/robots.txt", robots_open, TEXT, .is_public = true},
     {"/console.js", web_file_open, JS, .file = &web_console_js},
     {"/console-parts.js", web_file_open, JS, .file = &web_console_parts_js},
     {"/console-set.js", web_file_open, JS, .file = &web_console_set_js},
@@ -40,12 +40,15 @@ static const struct document_found documents[] = {
     {"/tidings.css", web_file_open, "text/css; charset=utf-8",
      .file = &web_tidings_css},
     {"/tidings.js", web_file_open, JS, .file = &web_tidings_js},
-    {"/tidings.d.ts", web_file_open, "text/plain; charset=utf-8",
-     .file = &web_tidings_d_ts},
+    {"/tidings.d.ts", web_file_open, TEXT, .file = &web_tidings_d_ts},
     {"/openapi.json", web_file_open, "application/json",
      .file = &broker_http_openapi_json},
     {"/asyncapi.json", web_file_open, "application/json",
      .file = &broker_http_asyncapi_json},
+    {"/doc", manual_address_open, "*/*", .is_public = true},
+    {"/doc/{page}", manual_open, "*/*", .is_public = true},
+    {"/llms.txt", manual_open, TEXT, .is_public = true},
+    {"/llms-full.txt", manual_open, TEXT, .is_public = true},
     {"/.well-known/resourcesync", source_description_open},
     {"/descriptions/{list}-{last}.xml", source_description_part_open},
     {"/sets/{set}/capabilitylist.xml", capabilitylist_open, .is_quick = true},
@@ -128,6 +131,17 @@ documents_row(size_t i, struct document_found *found)
     return found->path;
 }
 
+/* What stands behind the last "/". */
+static struct slice
+last_part(struct slice path)
+{
+    size_t n = path.size;
+
+    while (n > 0 && path.data[n - 1] != '/')
+        n--;
+    return slice_from(path, n);
+}
+
 enum status
 documents_find(struct slice path, struct document_found *found)
 {
@@ -145,7 +159,7 @@ documents_find(struct slice path, struct document_found *found)
              read_list_number(*hole++, &found->number)) &&
             (!strstr(pattern, "{last}") ||
              read_list_number(*hole, &found->last))) {
-            found->rest = holes[1];
+            found->rest = found->has_set ? holes[1] : last_part(path);
             return STATUS_OK;
         }
     }

@@ -100,9 +100,9 @@ html_end(struct buf *to, const struct html_head *head)
     add_own_link(to, "resourcesync", head->capability, "Capability List");
     buf_add_format(to,
                    "<a href=\"%s.well-known/resourcesync\">Source "
-                   "Description</a> Times are UTC.</p></footer>\n</body>\n"
-                   "</html>\n",
-                   root);
+                   "Description</a> <a href=\"%sdoc/\">Documentation</a> "
+                   "Times are UTC.</p></footer>\n</body>\n</html>\n",
+                   root, root);
 }
 
 void

@@ -64,7 +64,8 @@ add_validators(struct response *r, const struct document *document,
 }
 
 /* Adds the link to the Capability List that covers the document (R-261). The
- * page at / is the console, which runs and loads files of the broker. */
+ * page at / is the console, which runs and loads files of the broker, as pages
+ * of the documentation do. */
 static void
 add_discovery(struct response *r, struct opening *o)
 {
@@ -88,7 +89,7 @@ add_discovery(struct response *r, struct opening *o)
                         "default-src 'none'; sandbox");
     if (o->document.memento[0])
         response_header(r, "Memento-Datetime", "%s", o->document.memento);
-    if (o->found.open == landing_open)
+    if (o->found.open == landing_open || o->found.open == manual_open)
         response_header(
             r, "Content-Security-Policy",
             "default-src 'none'; script-src 'self'; style-src 'self'; "

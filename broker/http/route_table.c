@@ -463,7 +463,7 @@ const struct route route_documents = {
     .parameters = "page, plain, raw, seq",
     .statuses = {{200, "the document"},
                  {206, "the `Range` of it"},
-                 {302, "of a TimeGate"},
+                 {302, "of a TimeGate or the documentation"},
                  {304, ""},
                  {400, "`page` is no number, or `Accept-Datetime` no date"},
                  {404, "there is no such document or set"},

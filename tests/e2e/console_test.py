@@ -365,7 +365,7 @@ def test_a_set_is_shown_as_it_was_then(start_broker, open_console):
     console.wait("texts('.timeline a').length == 4")
     locs = "texts('.past tbody a').map(url => url.at(-1)).join('')"
     # By a row of the table: the end of the second list.
-    console.focus("button", "As it was at the end of list 2")
+    console.focus("button", "As it was then, at the end of list 2")
     console.press("Enter")
     console.wait(f"{locs} == '1234'")
     console.wait("text('.past p').startsWith('4 resources at 20')")

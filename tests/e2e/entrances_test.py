@@ -17,7 +17,7 @@ from tidings_test.waiting import wait_for
 PROBES = {"/healthz", "/readyz"}
 PUBLIC = {
     *("/", "/openapi.json", "/asyncapi.json", "/robots.txt", "/tidings.js"),
-    *("/tidings.d.ts", "/icon.svg"),
+    *("/tidings.d.ts", "/icon.svg", "/doc", "/doc/{page}", "/llms.txt", "/llms-full.txt"),
     *("/tidings.css", "/console.js", "/console-parts.js", "/console-set.js"),
     *("/console.css", "/tokens/self", "/session", "/hub", "/hub/keys"),
 }
@@ -157,7 +157,7 @@ def reason_of(answer):
 
 def filled(path):
     path = re.sub("{(list|last)}", "000000000001", re.sub("{(set|relay)}", "none", path))
-    path = path.replace("{digest}", "0" * 64).replace("{uri}", "http://a.example/")
+    path = path.replace("{page}", "hub.html").replace("{digest}", "0" * 64).replace("{uri}", "http://a.example/")
     return path.replace("{id}", "1").replace("{token}", "none")
 
 

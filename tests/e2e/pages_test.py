@@ -163,7 +163,8 @@ def test_the_page_of_a_set_shows_its_links(broker):
 
 
 def crawl(broker, path="/"):
-    """Click every link of every page of the broker; the answers by their addresses."""
+    """Click every link of every page of the broker, but those to its documentation
+    (e2e/manual); the answers by their addresses."""
     found = {}
     paths = [path]
     for path in paths:
@@ -174,7 +175,7 @@ def crawl(broker, path="/"):
         page = html.document_fromstring(answer.body)
         for href in page.xpath("//a/@href | //link/@href"):
             url = urllib.parse.urljoin(broker.url + path, href)
-            if url.startswith(broker.url + "/"):
+            if url.startswith(broker.url + "/") and "/doc/" not in url:
                 paths.append(broker.path_of(url))
         paths[:] = dict.fromkeys(paths)
     return found

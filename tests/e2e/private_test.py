@@ -61,7 +61,7 @@ def paths_of(name):
     """Every address of a set, and some that it does not have."""
     for path in [*(r.path for r in routes.ROUTES.values()), *routes.DOCUMENTS]:
         if "{set}" in path:
-            path = re.sub("{set}", name, path).replace("{digest}", CONTENT)
+            path = re.sub("{set}", name, path).replace("{page}", "hub.html").replace("{digest}", CONTENT)
             path = path.replace("{uri}", f"http://a.example/{name}")
             yield re.sub("{(list|last|id)}", NUMBER, path).replace("{id}", "1")
     yield f"/sets/{name}/nothing"

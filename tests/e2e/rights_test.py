@@ -91,7 +91,7 @@ def guarded(start_broker, site, faults):
 
 def filled(path):
     path = re.sub("{(set|relay)}", "news", path)
-    path = re.sub("{(list|last)}", LIST, path).replace("{digest}", 64 * "0")
+    path = re.sub("{(list|last)}", LIST, path).replace("{page}", "hub.html").replace("{digest}", 64 * "0")
     path = path.replace("{uri}", "http://a.example/")
     return path.replace("{id}", "1").replace("{token}", "none")
 
@@ -143,7 +143,8 @@ def test_each_document_asks_for_its_right(guarded):
     public = {path for path, rights in DOCUMENTS.items() if not rights}
     console = {"/console.js", "/console-parts.js", "/console-set.js", "/console.css"}
     files = {"/robots.txt", "/tidings.js", "/tidings.d.ts", "/icon.svg", "/tidings.css"}
-    assert public == {"/", "/openapi.json", "/asyncapi.json"} | files | console
+    pages = {"/doc", "/doc/{page}", "/llms.txt", "/llms-full.txt"}
+    assert public == {"/", "/openapi.json", "/asyncapi.json"} | files | console | pages
 
 
 # No, an unknown, a revoked and an expired token get the same answer.

@@ -31,6 +31,8 @@ TEST(holes_are_parts_of_segments)
     assert_holes("/s/{set}/s", "/s/s/s", "s,,,");
     assert_holes("/s/{set}/at/{uri}", "/s/a/at/http://b//c/",
                  "a,http://b//c/,,");
+    assert_holes("/doc/{page}", "/doc/a.html", "a.html,,,");
+    assert_holes("/doc/{page}", "/doc/", ",,,");
 }
 
 TEST(other_paths_do_not_match)
@@ -49,4 +51,6 @@ TEST(other_paths_do_not_match)
     assert_holes("/c/{list}.xml", "/c/1.2.xml", NULL);
     assert_holes("/at/{uri}", "/at/", NULL);
     assert_holes("/at/{uri}", "/a/t", NULL);
+    assert_holes("/doc/{page}", "/doc", NULL);
+    assert_holes("/doc/{page}", "/doc/a/b", NULL);
 }

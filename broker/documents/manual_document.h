@@ -1,0 +1,18 @@
+/*
+ * manual_document.h - the documentation, which is part of the program:
+ * tools/site.py makes manual_files.c of the pages in doc/.
+ */
+#pragma once
+
+#include "proto/slice.h"
+
+struct manual_file {
+    const char *name; /* "hub.html" */
+    const char *type; /* media type */
+    struct slice gzip;
+    size_t size; /* of its bytes when they are inflated */
+};
+
+/* Sorted by name. */
+extern const struct manual_file manual_files[];
+extern const size_t manual_n_files;
