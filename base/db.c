@@ -388,9 +388,9 @@ open_for_a_look(struct db *db, const char *path)
  * thread B removes it and makes it anew before A reads. Then A takes the index
  * of the new file for that of the old one. It finds no other connection to the
  * old file, and truncates the index, which B has mapped: B's commits vanish, or
- * SIGBUS ends the process. SQLite's locks are no help, for they do not exclude
- * threads of one process. So whoever makes a missing file waits until all
- * connections to one of its name are closed.
+ * SIGBUS ends the process. SQLite's locks are no help: they do not exclude
+ * threads of one process. So db_open waits before it makes a missing file,
+ * until no connection to a file of that name is left.
  */
 struct db_connection {
     struct list node;

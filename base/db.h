@@ -60,9 +60,8 @@ struct db {
                          be damaged. db_begin_firm */
 };
 
-/* Whoever makes a missing file waits until this process has closed all
- * connections to one of that name (db.c). So after db_unlink a thread closes
- * its own first. */
+/* If the file is missing, this waits until the process has closed all
+ * connections to a file of that name (db.c), the caller's own, too. */
 MUST_CHECK enum status db_open(struct db *db, const char *path,
                                enum db_mode mode, struct problem *why);
 

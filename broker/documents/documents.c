@@ -131,7 +131,7 @@ documents_row(size_t i, struct document_found *found)
     return found->path;
 }
 
-/* What stands behind the last "/". */
+/* The part behind the last "/". */
 static struct slice
 last_part(struct slice path)
 {

@@ -10,7 +10,7 @@ struct manual_file {
     const char *name; /* "hub.html" */
     const char *type; /* media type */
     struct slice gzip;
-    size_t size; /* of its bytes when they are inflated */
+    size_t size; /* inflated */
 };
 
 /* Sorted by name. */
