@@ -32,6 +32,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include <openssl/x509v3.h>
@@ -65,11 +66,18 @@ struct vhost {
     SSL_CTX *tls; /* NULL: without TLS */
 };
 
+/* An eventfd, with the kernel's number of it; 0: none. */
+struct event {
+    int fd;
+    unsigned id;
+};
+
 struct lws_loop {
     struct td_client *client;
     struct lws_context *context; /* NULL: it could not be made */
     struct vhost *vhosts;
     struct inflater *inflater; /* NULL: no deflated message yet */
+    struct event event;
 };
 
 /* A look-up may outlive its link. */
@@ -140,6 +148,42 @@ free_vhost(struct vhost *vhost)
     free(vhost);
 }
 
+/*
+ * libwebsockets 4.3.5 (Debian 13) never closes the eventfd by which it wakes
+ * its loop. It is the newest one among the handles of libuv when the context
+ * has been made. Its number shows at the end whether it is still open: a
+ * descriptor alone may be another thread's by then. 4.1.6 has a pipe, and
+ * closes it.
+ */
+
+static unsigned
+event_id(int fd)
+{
+    char path[40], line[80];
+    unsigned id = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    file = fopen(path, "re");
+    while (file && id == 0 && fgets(line, sizeof(line), file))
+        (void)sscanf(line, "eventfd-id: %u", &id);
+    if (file)
+        fclose(file);
+    return id;
+}
+
+static void
+find_newest(uv_handle_t *handle, void *newest)
+{
+    struct event event, *found = newest;
+
+    if (handle->type != UV_POLL || uv_fileno(handle, &event.fd))
+        return;
+    event.id = event_id(event.fd);
+    if (event.id > found->id)
+        *found = event;
+}
+
 void
 lws_loop_free(struct lws_loop *web)
 {
@@ -154,6 +198,8 @@ lws_loop_free(struct lws_loop *web)
         for (int i = 0; i < 4; i++)
             loop_turn(handle_loop_base(web->client->loop), false);
         lws_context_destroy(web->context);
+        if (web->event.id > 0 && event_id(web->event.fd) == web->event.id)
+            close(web->event.fd);
     }
     while ((vhost = web->vhosts)) {
         web->vhosts = vhost->next;
@@ -189,6 +235,7 @@ open_context(struct td_client *client)
         .max_http_header_data2 = HEAD_MAX,
         .timeout_secs = NO_LIMIT_S,
     };
+    struct event former = {.id = 0}, *event;
     struct sigaction before;
 
     if (!client->sockets)
@@ -199,7 +246,12 @@ open_context(struct td_client *client)
     info.user = client->sockets;
     pthread_mutex_lock(&mutex);
     sigaction(SIGPIPE, NULL, &before);
+    uv_walk(loops[0], find_newest, &former);
     client->sockets->context = lws_create_context(&info);
+    event = &client->sockets->event;
+    uv_walk(loops[0], find_newest, event);
+    if (event->id == former.id)
+        event->id = 0;
     sigaction(SIGPIPE, &before, NULL);
     pthread_mutex_unlock(&mutex);
     return client->sockets->context;

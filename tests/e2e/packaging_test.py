@@ -283,8 +283,10 @@ def test_the_bill_of_materials_names_each_library_with_its_licence(tmp_path):
     # Since Debian 13, names of libraries with 64-bit times end so.
     packages = {p["name"].removesuffix("t64"): p for p in bill["packages"]}
     assert {"libuv1", "libcurl4", "libmosquitto1", "libc6"} <= set(packages)
-    for name, licence in {"libuv1": "MIT", "libc6": "NOASSERTION"}.items():
-        assert packages[name]["licenseDeclared"] == licence
+    # What Debian 12 says of the C library is in no form for machines.
+    libc = ("NOASSERTION", "LGPL-2.1-or-later")
+    for name, licences in {"libuv1": ("MIT",), "libc6": libc}.items():
+        assert packages[name]["licenseDeclared"] in licences
         version = ["dpkg-query", "-W", "-f", "${Version}", packages[name]["name"]]
         said = subprocess.run(version, check=True, capture_output=True, text=True).stdout
         assert packages[name]["versionInfo"] == said
