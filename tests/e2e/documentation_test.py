@@ -1,6 +1,9 @@
 """Every command on every page of doc/ is run as it stands there (documentation.py has the
 forms). The tour of README.md is in readme_test.py."""
 
+import json
+import re
+
 import pytest
 
 from tidings_test import browser as browsers
@@ -42,6 +45,19 @@ def use_mosquitto(reader, mosquitto):
     for client in ("mosquitto_pub", "mosquitto_sub"):
         (config / client).write_text(f"-h 127.0.0.1\n-p {mosquitto.port}\n")
     reader.when_served = lambda: mosquitto.wait_subscription("plant/+/changes")
+
+
+# Each member that the broker takes has a row, and a value in the example.
+def test_the_page_about_changes_has_every_member():
+    text = PAGES["changes"].path.read_text()
+    schemas = json.loads((ROOT / "broker/http/openapi.json").read_text())["components"]["schemas"]
+    known = set(schemas["Change"]["properties"])
+    given, added = (
+        set(re.findall(r"^\| `(\w+)` \|", part, re.M))
+        for part in text.split("## What the broker adds")
+    )
+    assert given | added == known | {"memento"}
+    assert set(json.loads(PAGES["changes"].file("hat.json"))) == given
 
 
 def test_no_page_has_a_command_that_nobody_runs():
