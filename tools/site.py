@@ -82,6 +82,30 @@ def slug(heading):
     return re.sub(r"[^\w -]", "", text).replace(" ", "-")
 
 
+def tabbed(body):
+    """Headings of the fourth level, one after the other, become tabs, which need no
+    script."""
+    made, n = [], 0
+    for group in re.split(r"((?:<h4 id=.*?(?=<h[1-6] id=|\Z))+)", body, flags=re.DOTALL):
+        tabs = re.findall(
+            r'<h4 id="(.*?)">(.*?) <a class="mark".*?</h4>(.*?)(?=<h4 id=|\Z)', group, re.DOTALL
+        )
+        if not tabs:
+            made.append(group)
+            continue
+        n += 1
+        made.append('<fieldset class="tabs"><legend>In</legend>\n')
+        for i, (own, name, content) in enumerate(tabs):
+            chosen = " checked" if i == 0 else ""
+            made.append(
+                f'<input type="radio" name="tabs{n}" id="choose-{own}"{chosen}>'
+                f'<label for="choose-{own}">{name}</label>\n'
+                f'<div class="tab" id="{own}">{content}</div>\n'
+            )
+        made.append("</fieldset>\n")
+    return "".join(made)
+
+
 class Site:
     def __init__(self, documents, version):
         self.documents, self.version = documents, version
@@ -159,7 +183,7 @@ class Site:
                 words = " ".join(html.unescape(text).split()).removeprefix("# ")
                 title = html.unescape(re.sub(r"<[^>]+>", "", found[2]))
                 parts.append((title, found[1], words))
-        return body, parts
+        return tabbed(body), parts
 
     def contents(self, current):
         """The links to all pages."""

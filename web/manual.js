@@ -74,6 +74,14 @@ async function show() {
   found.replaceChildren(element("h2", count), list);
 }
 
+// A link to a tab opens it.
+function openTab() {
+  const tab = document.getElementById(location.hash.slice(1));
+  if (tab?.classList.contains("tab")) document.getElementById(`choose-${tab.id}`).checked = true;
+}
+
+openTab();
+addEventListener("hashchange", openTab);
 form.hidden = false;
 words.addEventListener("input", show);
 words.addEventListener("focus", () => load().catch(() => {}));

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tidings_test import browser as browsers
-from tidings_test.broker import ROOT
+from tidings_test import browser as browsers, python
+from tidings_test.broker import BIN, ROOT
 from tidings_test.documentation import Page, Reader
 
 PAGES = {path.stem: Page(path) for path in sorted((ROOT / "doc").glob("*.md"))}
@@ -30,9 +30,21 @@ def test_the_commands_of_a_page_do_what_it_says(reader, name, request):
         database = request.getfixturevalue("start_postgresql")()
         reader.env.update(database.env)
         reader.others["dbname=shop"] = f"{database.address} dbname=shop"
+    if page.uses("cc"):
+        use_library(reader, request.getfixturevalue("run"))
     if page.uses("mosquitto_sub"):
         use_mosquitto(reader, request.getfixturevalue("mosquitto"))
     reader.read(page)
+
+
+def use_library(reader, run):
+    """libtidings is installed, and the Python package."""
+    prefix = reader.folder.parent / "prefix"
+    for component in ("library", "development"):
+        run("cmake", "--install", BIN.parent, "--prefix", prefix, "--component", component)
+    reader.env["PKG_CONFIG_PATH"] = str(prefix / "lib/pkgconfig")
+    reader.env["LD_LIBRARY_PATH"] = str(prefix / "lib")
+    reader.env.update(python.ENV)
 
 
 def use_mosquitto(reader, mosquitto):

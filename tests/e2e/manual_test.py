@@ -109,11 +109,28 @@ def test_the_search_finds_parts_of_pages(browser, broker, is_file):
     window.close()
 
 
+# Tabs need no script; a link to one opens it.
+def test_the_same_stands_in_several_languages(browser, broker):
+    page = read("recipes.html")
+    names = page.xpath("//fieldset[@class='tabs'][1]/label/text()")
+    assert names == ["curl", "tidings", "Python", "JavaScript", "C"]
+    assert page.xpath("//fieldset[@class='tabs'][1]/input/@checked") == ["checked"]
+    window = Console(browser, broker)
+    window.open("/doc/recipes.html")
+    shown = "[...document.querySelectorAll('.tabs')[0].querySelectorAll('.tab')].filter(t => t.offsetHeight > 0).map(t => t.id)"
+    window.expect(shown, ["curl"])
+    window.value("document.querySelector('label[for=choose-python]').click()")
+    window.expect(shown, ["python"])
+    window.open("/doc/recipes.html#c")
+    window.expect(shown, ["c"])
+    window.close()
+
+
 # A phone and a large window, in light and in dark. Pictures are kept.
 @pytest.mark.parametrize("look", LOOKS, ids="{0.width}-{0.scheme}".format)
 def test_people_can_read_it(broker, browser, look):
     window = Console(browser, broker, look)
-    for name in ("index.html", "installing.html", "http.html", "readme.html"):
+    for name in ("index.html", "installing.html", "http.html", "readme.html", "recipes.html"):
         window.open(f"/doc/{name}")
         window.check_width()
         window.check_axe()
