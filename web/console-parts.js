@@ -333,7 +333,7 @@ export function commands(lines) {
 }
 
 /** Asks in a dialog; true if the user agrees. */
-function confirmed(question, action) {
+export function confirmed(question, action) {
     const id = freshId();
     const dialog = make('dialog', { 'aria-labelledby': id }, make('form', { method: 'dialog' },
         make('p', { id }, question),

@@ -8,6 +8,7 @@ import {
     harvestTroubles, labelled, make, mayDo, number, ownUrl, perform, quote, renewTimes, root, section,
     setPath, spaced, table, time, workButton,
 } from './console-parts.js';
+import { removalSection, settingsForm } from './console-settings.js';
 import { follow } from './tidings.js';
 
 /* Every view is a function of the page that returns what to show. `page`: name, token, set (its
@@ -654,34 +655,13 @@ function settingText(name, value) {
     return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-function settingsForm(page) {
-    const area = make('textarea', { rows: 4, spellcheck: 'false' });
-    const button = make('button', {}, 'Change settings');
-    const lines = make('div', {});
-    const drawLines = () => fill(lines, commands([curl(setPath(page.name),
-        { method: 'PATCH', body: area.value, type: 'application/merge-patch+json' }, page.token)]));
-    area.value = JSON.stringify({ title: page.set.title ?? '' });
-    area.addEventListener('input', drawLines);
-    drawLines();
-    return make('form', {
-        onsubmit: event => {
-            event.preventDefault();
-            perform(button, async () => {
-                await ask(setPath(page.name), {
-                    method: 'PATCH', body: area.value, type: 'application/merge-patch+json',
-                });
-                await page.reload();
-            }, 'The settings are changed.');
-        },
-    }, labelled('Members to change, as JSON; null restores a default', area), button, lines);
-}
-
 function settingsView(page) {
     const { settings, lists, epoch, position, digest, created } = page.set;
+    const isManaged = mayDo(page.token, 'manage', page.name);
     return [
         section('Settings', table('Settings', ['Setting', 'Value'],
             Object.entries(settings).map(([name, value]) => [name, settingText(name, value)]))),
-        mayDo(page.token, 'manage', page.name) && section('Change settings', settingsForm(page)),
+        isManaged && section('Change settings', settingsForm(page)),
         section('Log', table('Log', ['Fact', 'Value'], [
             ['Position', position], ['Epoch', epoch], ['Digest', digest],
             ['Created', `${clock(created)} UTC`],
@@ -689,6 +669,7 @@ function settingsView(page) {
             ['Files of closed lists', bytes(lists.fileBytes)],
         ])),
         commands([`tidings get ${quote(setUrl(page))}`, curl(setPath(page.name), {}, page.token)]),
+        isManaged && removalSection(page),
     ];
 }
 
@@ -779,7 +760,7 @@ function drawFacts(box, set) {
 /** Shows a set in `main` until the signal. */
 export async function showSet(main, { name, view, token, signal, every }) {
     const set = await askJson(setPath(name), { signal });
-    const factsBox = make('div', {});
+    const factsBox = make('div', {}), viewBox = make('div', { class: 'view' });
     const page = {
         name, token, set, signal, every,
         async reload() {
@@ -802,7 +783,9 @@ export async function showSet(main, { name, view, token, signal, every }) {
             make('a', {
                 href: `#/sets/${name}/${key}`, 'aria-current': key === chosen && 'page',
             }, title))),
-        make('div', { class: 'view' }, VIEWS[chosen][1](page)));
+        viewBox);
+    page.show = () => fill(viewBox, VIEWS[chosen][1](page));
+    page.show();
     every(5000, async () => {
         await page.reload();
         renewTimes(main);

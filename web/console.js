@@ -3,6 +3,7 @@
  *
  *     #/                  all sets
  *     #/sets/NAME/VIEW    console-set.js
+ *     #/new               console-settings.js
  *     #/broker            health, disk, bridges, relays
  *     #/sign-in
  *
@@ -15,6 +16,7 @@ import {
     section, shortNumber, spaced, sparkline, table, time,
 } from './console-parts.js';
 import { showSet } from './console-set.js';
+import { showNewSet } from './console-settings.js';
 
 /** What GET /tokens/self says: the name and the rights of the user. */
 let token = { name: 'everyone' };
@@ -269,7 +271,8 @@ function showSets(main, { signal, every }) {
     document.title = 'Sets – Tidings';
     fill(main,
         make('h1', { tabindex: -1 }, 'Sets ', count),
-        make('div', { class: 'toolbar' }, labelled('Filter', filter), labelled('Order', order)),
+        make('div', { class: 'toolbar' }, labelled('Filter', filter), labelled('Order', order),
+            token.admin || token.manage?.length ? make('a', { class: 'button', href: '#/new' }, 'New set') : ''),
         list.element, empty,
         commands([curl('sets', {}, token),
             `tidings publish ${quote(new URL('sets/NAME', root).href)} --change created http://example.com/a`]));
@@ -493,6 +496,8 @@ async function navigate() {
             await showBroker(main, context);
         else if (page === 'sign-in')
             showSignIn(main);
+        else if (page === 'new')
+            showNewSet(main, context);
         else
             await showSets(main, context);
     } catch (error) {

@@ -2,14 +2,18 @@
 and on one of a phone, in light and in dark."""
 
 import datetime
+import json
 import math
+import re
 
 import pytest
 
 from tidings_test import hub
 from tidings_test.callbacks import answer
 from tidings_test.console import LOOKS, Console
+from tidings_test.content import multipart
 from tidings_test.http import JSON
+from tidings_test.sets import change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
@@ -630,3 +634,109 @@ def test_many_sets_and_changes_stay_small(start_broker, open_console):
     console.wait("scrollY < 300")
     print(f"the scripts hold {console.heap_bytes() >> 10} KiB")
     assert console.heap_bytes() < HEAP_MAX
+
+
+# Managing sets
+
+def field(console, label, value):
+    """Fill in the field with that label, as somebody who types does."""
+    set_it = """(() => {
+        const label = [...document.querySelectorAll('label')].find(l => l.innerText.startsWith(%s));
+        const control = document.getElementById(label.htmlFor);
+        control.value = %s;
+        control.dispatchEvent(new Event('input', { bubbles: true }));
+    })()"""
+    console.value(set_it % (json.dumps(label), json.dumps(value)))
+
+
+def click(console, text):
+    console.value(f"[...document.querySelectorAll('main button, dialog button, main summary, main a')]"
+                  f".find(b => b.innerText.trim() == {json.dumps(text)}).click()")
+
+
+# The help beside a field is that of the option.
+def test_each_setting_has_the_help_of_its_option(broker, open_console, run):
+    console = open_console(broker)
+    console.go("#/new")
+    helps = console.value("[...document.querySelectorAll('.fields .help')].map(p => p.textContent)")
+    labels = console.value("[...document.querySelectorAll('.fields label')].map(l => l.textContent.split(',')[0])")
+    said = run("tidings", "set", "create", "--help").output()
+    said = " ".join(said.split())
+    for label, text in zip(labels, helps, strict=True):
+        option = "--" + label.lower().replace(" ", "-")
+        text = re.sub(r" \((daily|all|one a line).*\)$", "", text)
+        assert re.search(re.escape(option) + r"( \S+)? " + re.escape(text), said), option
+    known = run("tidings", "set", "create", "--help").output()
+    options = set(re.findall(r"^  --([a-z-]+)", known.split("--config")[0], re.M))
+    assert {label.lower().replace(" ", "-") for label in labels} == options - {"set-url"}
+
+
+@pytest.mark.parametrize("look", LOOKS, ids="{0.width}-{0.scheme}".format)
+def test_a_set_is_made_changed_and_removed(broker, open_console, look):
+    console = open_console(broker, look)
+    click(console, "New set")
+    console.wait("text('h1') == 'A new set'")
+    click(console, "Settings")
+    field(console, "Name", "harbour")
+    field(console, "Title", "The harbour")
+    field(console, "Rotate entries", "10")
+    field(console, "Content", "fetch")
+    lines = console.value("[...document.querySelectorAll('code')].map(c => c.textContent)")
+    assert lines[0].startswith("curl -X PUT ")
+    created = f"tidings set create {broker.url}/sets/harbour --title 'The harbour'"
+    assert lines[1] == f"{created} --rotate-entries 10 --content fetch"
+    console.check_width()
+    console.check_axe()
+    console.shoot("new-set")
+    click(console, "Make the set")
+    console.wait("location.hash == '#/sets/harbour/settings' && text('h1') == 'harbour'")
+    harbour = broker.set("harbour")
+    state = harbour.state()
+    settings = state["settings"]
+    assert (state["title"], settings["rotateEntries"], settings["content"]) == ("The harbour", 10, "fetch")
+    field(console, "Title", "")
+    field(console, "Rotate entries", "20")
+    field(console, "Hub", "http://127.0.0.1:9/a\nhttp://127.0.0.1:9/b")
+    console.check_axe()
+    console.shoot("settings-form")
+    click(console, "Change settings")
+    console.wait("text('#announcement') == 'The settings are changed.'")
+    settings = harbour.state()["settings"]
+    assert "title" not in harbour.state() and settings["rotateEntries"] == 20
+    assert settings["hubs"] == ["http://127.0.0.1:9/a", "http://127.0.0.1:9/b"]
+    click(console, "Change settings")
+    console.wait("text('#announcement') == 'Nothing is different.'")
+    field(console, "Rotate age", "soon")
+    click(console, "Change settings")
+    console.wait("text('#announcement').includes('rotateAge')")
+    harbour.post(3)
+    console.go("#/")
+    console.go("#/sets/harbour/settings")
+    console.wait("document.body.innerText.includes('With it go 3 changes')")
+    console.expect("[...document.querySelectorAll('button.danger')].at(-1).disabled", True)
+    field(console, "Type harbour to agree", "harbour")
+    click(console, "Remove the set")
+    console.wait("location.hash == '#/'")
+    assert harbour.get("changelist.xml").status == 410
+
+
+# What would be lost is shown, and asked for, first.
+def test_a_setting_that_costs_bytes_asks(broker, open_console):
+    news = broker.set("news").create(content="inline")
+    news.receipt(news.send(*multipart(change("http://example.com/a"), [("http://example.com/a", None, b"a")])))
+    wait_for("the bytes", lambda: news.state()["content"]["kept"] == 1)
+    console = open_console(broker)
+    console.go("#/sets/news/settings")
+    field(console, "Content", "none")
+    click(console, "Change settings")
+    console.wait("document.querySelector('dialog')")
+    asked = console.value("document.querySelector('dialog p').innerText")
+    assert asked == "this would delete 1 content file (1 bytes). Nobody can undo it."
+    click(console, "Cancel")
+    console.wait("!document.querySelector('dialog')")
+    assert news.state()["settings"]["content"] == "inline"
+    click(console, "Change settings")
+    console.wait("document.querySelector('dialog')")
+    click(console, "Delete these bytes")
+    console.wait("text('#announcement') == 'The settings are changed.'")
+    assert news.state()["settings"].get("content", "none") == "none"

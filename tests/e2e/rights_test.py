@@ -141,7 +141,7 @@ def test_each_document_asks_for_its_right(guarded):
         for method in ("GET", "HEAD"):
             check(guarded, method, path, rights)
     public = {path for path, rights in DOCUMENTS.items() if not rights}
-    console = {"/console.js", "/console-parts.js", "/console-set.js", "/console.css"}
+    console = {"/console.js", "/console-parts.js", "/console-set.js", "/console-settings.js", "/console.css"}
     files = {"/robots.txt", "/tidings.js", "/tidings.d.ts", "/icon.svg", "/tidings.css"}
     pages = {"/doc", "/doc/{page}", "/llms.txt", "/llms-full.txt"}
     assert public == {"/", "/openapi.json", "/asyncapi.json"} | files | console | pages
