@@ -1,6 +1,6 @@
 /*
  * manual_document.h - the documentation, which is part of the program:
- * tools/site.py makes manual_files.c of the pages in doc/.
+ * tools/site.py makes this table of the pages in doc/.
  */
 #pragma once
 
