@@ -93,6 +93,10 @@ class _Request:
             yield from follower.messages()
 
 
+def _name(url: str) -> str:
+    return url.rstrip("/").rpartition("/")[2]
+
+
 def _entry(change: tidings.Change) -> Json:
     """What it has, without what is not given."""
     fields = dataclasses.asdict(change)
@@ -123,7 +127,7 @@ class Server:
         """Of a set of the source: a model cannot have other servers asked. The token is
         for the server of the source alone."""
         sets = self.list_sets()["sets"]
-        found = [url for url in sets if set in (url, url.rstrip("/").rpartition("/")[2])]
+        found = [url for url in sets if set in (url, _name(url))]
         if len(found) != 1:
             raise tidings.Invalid(f"the source has {len(found)} sets {set}: see list_sets")
         is_same = urlsplit(found[0])[:2] == urlsplit(self.source)[:2]
@@ -168,8 +172,8 @@ class Server:
                     break
         finally:
             timer.cancel()
-        answer = {"changes": changes, "position": position, "has_changed": bool(changes)}
-        return {**answer, "trouble": troubles[-1]} if troubles else answer
+        trouble = {"trouble": troubles[-1]} if troubles else {}
+        return {"changes": changes, "position": position, "has_changed": bool(changes), **trouble}
 
     def what_did_i_miss(
         self, request: _Request, set: str, position: str, limit: int = 100
@@ -188,8 +192,7 @@ class Server:
             position = message.position or position
         proof.update(to=position, is_checked=proof["digest"] is not None)
         newest = [_entry(change) for change in list(last.values())[-limit:]]
-        left_out = len(last) - len(newest)
-        answer = {"changes": dict(kinds), "resources": newest, "left_out": left_out}
+        answer = {"changes": dict(kinds), "resources": newest, "left_out": len(last) - len(newest)}
         return {**answer, "position": position, "proof": proof}
 
     # The protocol
@@ -231,10 +234,9 @@ class Server:
         return {"content": [{"type": "text", "text": text}], "structuredContent": result}
 
     def list_resources(self) -> Json:
-        urls = self.list_sets()["sets"]
-        names = [url.rstrip("/").rpartition("/")[2] for url in urls]
         form = {"mimeType": "application/json"}
-        return {"resources": [{"uri": u, "name": n, **form} for u, n in zip(urls, names)]}
+        sets = self.list_sets()["sets"]
+        return {"resources": [{"uri": url, "name": _name(url), **form} for url in sets]}
 
     def read_resource(self, request: _Request, given: Json) -> Json:
         """Where the history of a set ends now."""
@@ -243,9 +245,8 @@ class Server:
             message = next(self._messages(request, uri, {}))
         except tidings.Invalid as error:
             raise Refusal(-32002, str(error)) from None
-        facts = {"set": uri, "position": message.position, "digest": message.digest}
-        form = {"uri": uri, "mimeType": "application/json"}
-        return {"contents": [{**form, "text": json.dumps(facts)}]}
+        facts = json.dumps({"set": uri, "position": message.position, "digest": message.digest})
+        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": facts}]}
 
     def _result(self, request: _Request, method: str, given: Json) -> Json:
         methods: dict[str, Callable[[], Json]] = {
@@ -326,10 +327,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _is_asked_from_a_page(self) -> bool:
         """Of another site, which has learned this address, or a name for it."""
         host = urlsplit("//" + self.headers.get("Host", "")).hostname
-        origin = self.headers.get("Origin")
-        return host not in (self.bound, "localhost") or (
-            origin is not None and urlsplit(origin).hostname != host
-        )
+        origin = urlsplit(self.headers.get("Origin", f"//{host}")).hostname
+        return host not in (self.bound, "localhost") or origin != host
 
     def do_POST(self) -> None:
         size = self.headers.get("Content-Length", "")
