@@ -228,9 +228,9 @@ def test_a_source_is_followed_beside_other_tasks(source):
                 pass
             assert message.changes[0].seq == 2
 
-    before = threading.active_count()
+    before = threading.active_count()  # threads of a former test may still be ending
     asyncio.run(follow())
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 # What comes while the loop is at work waits, and keeps its order.
@@ -563,7 +563,7 @@ def test_a_cancelled_task_loses_no_change(news):
     before = set()
     threads = threading.active_count()
     asyncio.run(first())
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_a_cancelled_task_ends_its_call(silent, tmp_path):
@@ -587,7 +587,7 @@ def test_a_cancelled_task_ends_its_call(silent, tmp_path):
 
     threads = threading.active_count()
     asyncio.run(main())
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 # A follower with much to hand over leaves time for other tasks, and takes one message at
