@@ -26,13 +26,14 @@ def reader(tmp_path, start_broker, run, start):
 @pytest.mark.parametrize("name", [name for name in RUN if name not in ("first_hour", "cluster")])
 def test_the_commands_of_a_page_do_what_it_says(reader, name, request):
     page = PAGES[name]
-    if page.uses("cc") and is_sanitized():
+    has_programs = page.uses("cc") or "import tidings\n" in page.path.read_text()
+    if has_programs and page.uses("python3") and is_sanitized():
         pytest.skip("programs without the sanitizer cannot use its library")
     if page.uses("psql"):
         database = request.getfixturevalue("start_postgresql")()
         reader.env.update(database.env)
         reader.others["dbname=shop"] = f"{database.address} dbname=shop"
-    if page.uses("cc"):
+    if has_programs and page.uses("python3"):
         use_library(reader, request.getfixturevalue("run"))
     if "mqtt.ini" in page.path.read_text() and page.uses("./broker/start"):
         use_mosquitto(reader, request.getfixturevalue("mosquitto"))
