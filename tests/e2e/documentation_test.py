@@ -26,7 +26,9 @@ def reader(tmp_path, start_broker, run, start):
 @pytest.mark.parametrize("name", [name for name in RUN if name not in ("first_hour", "cluster")])
 def test_the_commands_of_a_page_do_what_it_says(reader, name, request):
     page = PAGES[name]
-    has_programs = page.uses("cc") or "import tidings\n" in page.path.read_text()
+    has_programs = page.uses("cc") or any(
+        text in page.path.read_text() for text in ("import tidings\n", "$ tidings mcp ")
+    )
     if has_programs and page.uses("python3") and is_sanitized():
         pytest.skip("programs without the sanitizer cannot use its library")
     if page.uses("psql"):
