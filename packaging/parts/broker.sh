@@ -11,7 +11,7 @@ end_broker() {
 # Debian 12 of its own. Sets `url`; end_broker ends it with the part.
 start_broker() {
     local package name=tidingsd
-    package=$(find "$dist" -name 'tidingsd_*deb12*.deb')
+    package=$(find "$dist" -name "tidingsd_*deb12*_$(dpkg --print-architecture).deb")
     root=$work/broker
     if [ -n "$package" ]; then
         bare_system bookworm "$root"
