@@ -25,9 +25,8 @@ import tidings
 Json = dict[str, Any]
 
 PROTOCOLS = ("2025-06-18", "2025-03-26", "2024-11-05")
-ENTRIES_MAX = 1000  # of an answer
-WAIT_MAX = 600  # seconds
-BODY_MAX = 1 << 20  # bytes of a request by HTTP
+# Entries of an answer; seconds; bytes of a request by HTTP.
+ENTRIES_MAX, WAIT_MAX, BODY_MAX = 1000, 600, 1 << 20
 
 _SET: Json = {"type": "string", "description": "URL of a set, as list_sets gives it, or its name"}
 _POSITION: Json = {"type": "string", "description": "of an earlier answer; 0: the beginning"}
@@ -262,6 +261,14 @@ class Server:
             return methods[method]()
         raise Refusal(-32601, f"there is no method {method}")
 
+    def expect(self, message: Any) -> bool:
+        """Know of a request before its thread begins, so that it can be cancelled. False:
+        the message is none, and waits for no thread."""
+        id = message.get("id") if isinstance(message, dict) else None
+        if is_request := isinstance(id, (int, str)):
+            self._requests[id] = _Request()
+        return is_request
+
     def answer(self, message: Any) -> Json | None:
         """The answer to a message; None: it wants none. Any thread."""
         id = message.get("id") if isinstance(message, dict) else None
@@ -274,7 +281,7 @@ class Server:
                 if message["method"] == "notifications/cancelled" and request:
                     request.cancel()
                 return None
-            request = self._requests[id] = _Request()
+            request = self._requests.setdefault(id, _Request())
             body = {"result": self._result(request, message["method"], given)}
         except Refusal as refusal:
             body = {"error": {"code": refusal.code, "message": str(refusal)}}
@@ -297,15 +304,19 @@ def serve_lines(server: Server) -> None:
     """Answer a client at standard input, each request on a thread of its own."""
     lock = threading.Lock()
 
-    def serve(line: str) -> None:
-        answer = server.answer(_read(line))
+    def serve(message: Any) -> None:
+        answer = server.answer(message)
         if answer:
             with lock:
                 print(json.dumps(answer, ensure_ascii=False), flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(16) as threads:
         for line in sys.stdin:
-            threads.submit(serve, line)
+            message = _read(line)
+            if server.expect(message):
+                threads.submit(serve, message)
+            else:
+                serve(message)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

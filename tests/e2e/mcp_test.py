@@ -116,6 +116,20 @@ def test_a_wrong_request_says_what_is_wrong(ask, broker):
         assert want in result, (result, want)
 
 
+# More waits than the server has threads, each cancelled: none lasts its ten minutes.
+def test_a_cancelled_request_ends(broker, run):
+    broker.set("news").post(1)
+    wait = {"name": "wait_for_change", "arguments": {"set": "news", "seconds": 600}}
+    lines = [{"id": n, "method": "tools/call", "params": wait} for n in range(20)]
+    lines += [
+        {"method": "notifications/cancelled", "params": {"requestId": n}} for n in range(20)
+    ]
+    given = "".join(json.dumps(line) + "\n" for line in lines)
+    done = run("tidings", "mcp", f"{broker.url}/", input=given, env=PYTHON)
+    answers = [json.loads(line)["result"]["structuredContent"] for line in done.out]
+    assert [answer["has_changed"] for answer in answers] == [False] * 20
+
+
 LINES = [
     ("nothing", -32600),
     ("[]", -32600),
