@@ -273,11 +273,21 @@ STRICT = (
 )
 
 
+# openapi-ts compares each type with each: half a minute of CPU for all of the
+# description, on a quiet machine. It gets the paths that the program uses.
+def description(name, broker):
+    whole = broker.get("/openapi.json").json()
+    if name == "openapi-ts":
+        used = ("/sets/{set}", "/sets/{set}/changes")
+        whole["paths"] = {path: whole["paths"][path] for path in used}
+    return json.dumps(whole)
+
+
 @pytest.mark.parametrize("name", GENERATORS)
 def test_a_generated_client_posts_and_reads(name, broker, news, run, tmp_path):
     options, begin = GENERATORS[name]
     npm.install(tmp_path)
-    (tmp_path / "openapi.json").write_text(broker.get("/openapi.json").text)
+    (tmp_path / "openapi.json").write_text(description(name, broker))
     # The option for the input comes last, or there is none.
     run(npm.command(name), *options, "openapi.json", cwd=tmp_path)
     program = f"{begin}\nasync function main() {{{BODY}}}\nmain();\n"
