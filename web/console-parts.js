@@ -1,6 +1,6 @@
 /**
  * console-parts.js - what the pages of the console are made of: elements, requests, rights,
- * numbers and times, sparklines, commands to copy.
+ * numbers and times, sparklines, commands to copy, fields of forms.
  *
  * Everything that a broker sends becomes text or an attribute of an element that this file makes.
  * Nothing is parsed as HTML.
@@ -330,6 +330,95 @@ export function commands(lines) {
             }, 'Copy');
             return make('div', { class: 'command' }, make('code', {}, line), button);
         }));
+}
+
+/* Fields of forms */
+
+const UNITS = { Age: 'seconds', Every: 'seconds' };
+
+/** "Rotate entries" of rotate-entries. */
+function titleOf(option) {
+    return option[0].toUpperCase() + option.slice(1).replaceAll('-', ' ');
+}
+
+/** A value as a field has it. */
+function textOf(value) {
+    return Array.isArray(value) ? value.join('\n') : String(value ?? '');
+}
+
+/** What a field has as a value of the JSON; null: the default. */
+function valueOf(kind, text) {
+    if (text === '')
+        return null;
+    if (kind === 'list')
+        return text.trim().split(/\s+/);
+    if (kind === 'flag' || Array.isArray(kind) && kind.includes('true'))
+        return text === 'true';
+    return (kind === 'number' || /\|N$/.test(kind)) && /^[0-9.]+$/.test(text) ? Number(text) : text;
+}
+
+/** The control of a kind. */
+function controlOf(kind, text, attributes) {
+    const options = kind === 'flag' ? [['', 'no'], ['true', 'yes']]
+        : Array.isArray(kind) && [['', 'default'], ...kind.map(one => [one, one])];
+    if (options)
+        return choice(options, text, attributes);
+    const control = kind === 'list' ? make('textarea', { rows: 2, ...attributes })
+        : make('input', { type: kind === 'url' ? 'url' : 'text', spellcheck: 'false',
+            inputmode: kind === 'number' && 'decimal', autocomplete: 'off', ...attributes });
+    control.value = text;
+    return control;
+}
+
+/**
+ * The fields of a form, each with its help. A row: the member of what the form sends, the option of
+ * the command (its words are the label), the kind of the value, the help, which is that of the option,
+ * and perhaps more: `label`; `word`, which stands in a command instead of the value ('' leaves the
+ * option out); attributes of the control. Kinds: text, url, number, list (one a line), flag, a list (the
+ * values to choose from), and any other text with "|", which says what may stand there.
+ */
+export class Fields {
+    /** `values`: what the members have now. `onchange` is called when somebody has typed. */
+    constructor(rows, values, onchange) {
+        this.rows = rows;
+        this.values = values;
+        this.controls = new Map();
+        this.elements = rows.map(([member, option, kind, help, { label, word, ...attributes } = {}]) => {
+            const unit = UNITS[/[A-Z][a-z]+$/.exec(member)?.[0]], id = freshId();
+            const control = controlOf(kind, textOf(values[member]),
+                { 'aria-describedby': id, oninput: onchange, ...attributes });
+            this.controls.set(member, control);
+            const form = /\|/.test(kind) ? ` (${kind.replaceAll('|', ', ')})` : kind === 'list' ? ' (one a line)' : '';
+            const field = labelled(label ?? titleOf(option) + (unit ? `, ${unit}` : ''), control);
+            field.append(make('p', { class: 'muted help', id }, help + form));
+            return field;
+        });
+    }
+
+    /** [member, option, value, word] of each field that is not as before. */
+    changed() {
+        return this.rows.filter(([member]) => this.controls.get(member).value !== textOf(this.values[member]))
+            .map(([member, option, kind, , more]) =>
+                [member, option, valueOf(kind, this.controls.get(member).value), more?.word]);
+    }
+
+    /** The changes as an object. */
+    object() {
+        return Object.fromEntries(this.changed().map(([member, , value]) => [member, value]));
+    }
+
+    /** The changes as JSON. */
+    json() {
+        return JSON.stringify(this.object());
+    }
+
+    /** The changes as options of the command. */
+    options() {
+        return this.changed().filter(([, , , word]) => word !== '').flatMap(([, option, value, word]) =>
+            value === null ? [`--reset ${option}`]
+            : value === true ? [`--${option}`]
+            : [word ?? value].flat().map(one => `--${option} ${quote(String(one))}`)).join(' ');
+    }
 }
 
 /** Asks in a dialog; true if the user agrees. */

@@ -3,14 +3,11 @@
  */
 
 import {
-    announce, ask, bytes, choice, commands, confirmed, curl, fill, freshId, labelled, make, number,
-    perform, quote, root, section, setPath,
+    announce, ask, bytes, commands, confirmed, curl, Fields, fill, labelled, make, number, perform, quote,
+    root, section, setPath,
 } from './console-parts.js';
 
-/**
- * Member of the JSON, option of `tidings set create`, kind of its value, and its help, which is
- * that of the option. A text: what may stand there; a list: the values to choose from.
- */
+/** The settings: rows of Fields, whose options are those of `tidings set create`. */
 const FIELDS = [
     ['title', 'title', 'text', 'title of the set, for people'],
     ['description', 'description', 'url', 'where it is described'],
@@ -30,73 +27,6 @@ const FIELDS = [
     ['upstreamTopic', 'upstream-topic', 'url', 'take the changes of this WebSub topic'],
     ['hubs', 'hub', 'list', 'send changes to this hub, too'],
 ];
-
-const UNITS = { Age: 'seconds', Every: 'seconds' };
-
-/** "Rotate entries" of rotate-entries. */
-function titleOf(option) {
-    return option[0].toUpperCase() + option.slice(1).replaceAll('-', ' ');
-}
-
-/** A value of the JSON as a field has it. */
-function textOf(value) {
-    return Array.isArray(value) ? value.join('\n') : String(value ?? '');
-}
-
-/** What a field has as a value of the JSON; null: the default. */
-function valueOf(kind, text) {
-    if (text === '')
-        return null;
-    if (kind === 'list')
-        return text.split(/\s+/);
-    if (Array.isArray(kind) && kind.includes('true'))
-        return text === 'true';
-    return (kind === 'number' || /\|N$/.test(kind)) && /^[0-9.]+$/.test(text) ? Number(text) : text;
-}
-
-/** The fields of a form. `settings`: what the set has now. */
-class Fields {
-    constructor(settings, onchange) {
-        this.settings = settings;
-        this.controls = new Map();
-        this.elements = FIELDS.map(([member, option, kind, help]) => {
-            const unit = UNITS[/[A-Z][a-z]+$/.exec(member)?.[0]];
-            const id = freshId(), before = textOf(settings[member]);
-            const shared = { 'aria-describedby': id, oninput: onchange };
-            const control = Array.isArray(kind)
-                ? choice([['', 'default'], ...kind.map(one => [one, one])], before, shared)
-                : kind === 'list' ? make('textarea', { rows: 2, ...shared })
-                : make('input', { type: kind === 'url' ? 'url' : 'text', spellcheck: 'false',
-                    inputmode: kind === 'number' && 'decimal', autocomplete: 'off', ...shared });
-            if (!Array.isArray(kind))
-                control.value = before;
-            this.controls.set(member, control);
-            const form = /\|/.test(kind) ? ` (${kind.replaceAll('|', ', ')})` : kind === 'list' ? ' (one a line)' : '';
-            const field = labelled(titleOf(option) + (unit ? `, ${unit}` : ''), control);
-            field.append(make('p', { class: 'muted help', id }, help + form));
-            return field;
-        });
-    }
-
-    /** [member, option, value] of each field that is not as before. */
-    changed() {
-        return FIELDS.filter(([member]) => this.controls.get(member).value !== textOf(this.settings[member]))
-            .map(([member, option, kind]) => [member, option, valueOf(kind, this.controls.get(member).value)]);
-    }
-
-    /** The changes as JSON. */
-    json() {
-        return JSON.stringify(Object.fromEntries(this.changed().map(([member, , value]) => [member, value])));
-    }
-
-    /** The changes as options of `tidings set`. */
-    options() {
-        return this.changed().flatMap(([, option, value]) =>
-            value === null ? [`--reset ${option}`]
-            : value === true ? [`--${option}`]
-            : [value].flat().map(one => `--${option} ${quote(String(one))}`)).join(' ');
-    }
-}
 
 /** Sends it; where stored bytes would be lost, the broker says which, and the user decides. */
 async function send(path, request) {
@@ -123,7 +53,7 @@ export function settingsForm(page) {
         `tidings set change ${quote(setUrl(page.name))} ${fields.options()}`,
     ]));
     const { title, description, settings } = page.set;
-    const fields = new Fields({ title, description, ...settings }, draw);
+    const fields = new Fields(FIELDS, { title, description, ...settings }, draw);
     return make('form', {
         class: 'settings', onsubmit: event => {
             event.preventDefault();
@@ -150,7 +80,7 @@ export function showNewSet(main, { token }) {
         curl(`${setPath(name.value)}?new=yes`, request(), token),
         `tidings set create ${quote(setUrl(name.value))} ${fields.options()}`.trimEnd(),
     ]));
-    const fields = new Fields({}, draw);
+    const fields = new Fields(FIELDS, {}, draw);
     document.title = 'A new set – Tidings';
     fill(main,
         make('nav', { class: 'crumbs', 'aria-label': 'Where you are' },
