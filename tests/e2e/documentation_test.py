@@ -9,6 +9,7 @@ import pytest
 from tidings_test import browser as browsers
 from tidings_test.broker import BIN, ROOT, is_sanitized
 from tidings_test.documentation import Page, Reader
+from tidings_test.waiting import wait_for
 
 PAGES = {path.stem: Page(path) for path in sorted((ROOT / "doc").glob("*.md"))}
 
@@ -23,7 +24,10 @@ def reader(tmp_path, start_broker, run, start):
 
 
 # Those of cluster.md: cluster/documentation.
-@pytest.mark.parametrize("name", [name for name in RUN if name not in ("first_hour", "cluster")])
+ELSEWHERE = ("first_hour", "tutorial_live_page", "cluster")
+
+
+@pytest.mark.parametrize("name", [name for name in RUN if name not in ELSEWHERE])
 def test_the_commands_of_a_page_do_what_it_says(reader, name, request):
     page = PAGES[name]
     has_programs = page.uses("cc") or any(
@@ -94,6 +98,30 @@ def test_the_first_hour_ends_with_a_page_in_a_browser(reader, browser):
     n = reader.broker.get("/sets/library/changes?after=0").json()["last"]
     page.expect(f"new Promise(done => setInterval(() => {items} == {n} && done(true), 1))", True)
     page.close()
+
+
+# The page in the browser has a row for each record as it is now, also while nobody reloads it.
+def test_the_tutorial_of_a_live_page_ends_with_a_page_in_a_browser(reader, browser):
+    reader.read(PAGES["tutorial_live_page"])
+    page = browsers.Page(browser, reader.broker)
+    page.open_url(f"{reader.web_url}/teas.html")
+    wait_words(page, "Tea Price Left Sencha 8.50 12 Assam 6.00 29 Mate 4.20 49 Change 7, live")
+    reader.broker.set("teas").post_change("http://example.com/sencha", "deleted")
+    wait_words(page, "Tea Price Left Assam 6.00 29 Mate 4.20 49 Change 8, live")
+    reader.broker.stop()
+    wait_words(page, "Tea Price Left Assam 6.00 29 Mate 4.20 49 Change 8, stale")
+    reader.broker.restart()
+    again = {"title": "Sencha", "data": {"price": 9, "left": 5}}
+    reader.broker.set("teas").post_change("http://example.com/sencha", **again)
+    wait_words(page, "Tea Price Left Assam 6.00 29 Mate 4.20 49 Sencha 9.00 5 Change 9, live")
+    page.check_axe()
+    page.close()
+
+
+def wait_words(page, words):
+    """Wait until the table of the page, and the line below it, have these words."""
+    shown = "document.querySelector('main').innerText.split(/\\s+/).join(' ')"
+    wait_for(words, lambda: page.value(shown) == f"Teas {words}")
 
 
 @pytest.mark.parametrize(
