@@ -28,6 +28,7 @@
  */
 #include "client/lib/lws_loop.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -39,6 +40,7 @@
 
 #include "base/certificates.h"
 #include "base/inflater.h"
+#include "proto/buf.h"
 
 /* Milliseconds to connect to an address, if there is another one. */
 #define ADDRESS_MS 4000
@@ -66,10 +68,9 @@ struct vhost {
     SSL_CTX *tls; /* NULL: without TLS */
 };
 
-/* An eventfd, with the kernel's number of it; 0: none. */
+/* An eventfd, and a descriptor that is a copy of it; -1: none. */
 struct event {
-    int fd;
-    unsigned id;
+    int fd, copy;
 };
 
 struct lws_loop {
@@ -150,12 +151,14 @@ free_vhost(struct vhost *vhost)
 
 /*
  * libwebsockets 4.3.5 (Debian 13) never closes the eventfd by which it wakes
- * its loop. It is the newest one among the handles of libuv when the context
- * has been made. Its number shows at the end whether it is still open: a
- * descriptor alone may be another thread's by then. 4.1.6 has a pipe, and
- * closes it.
+ * its loop. It is the one among the handles of libuv that was not there before
+ * the context was made. (Its number does not say that: the kernel gives numbers
+ * of closed ones again.) A copy of the descriptor keeps the number from others,
+ * so at the end the number shows whether the descriptor is still the library's:
+ * alone it may be another thread's by then. 4.1.6 has a pipe, and closes it.
  */
 
+/* The kernel's number of an eventfd; 0: this is none. */
 static unsigned
 event_id(int fd)
 {
@@ -172,16 +175,45 @@ event_id(int fd)
     return id;
 }
 
+/* Appends the descriptor of a handle, an int, to a buf. */
 static void
-find_newest(uv_handle_t *handle, void *newest)
+add_polled(uv_handle_t *handle, void *polled)
 {
-    struct event event, *found = newest;
+    int fd;
 
-    if (handle->type != UV_POLL || uv_fileno(handle, &event.fd))
+    if (handle->type == UV_POLL && !uv_fileno(handle, &fd))
+        buf_add(polled, &fd, sizeof(fd));
+}
+
+/* Finds the eventfd that `now` has and `before` has not. */
+static struct event
+new_event(const struct buf *before, const struct buf *now)
+{
+    struct event event = {-1, -1};
+    int fd, other;
+
+    for (size_t i = 0; i < now->size && event.fd < 0; i += sizeof(fd)) {
+        bool is_new = !before->failed;
+
+        memcpy(&fd, now->data + i, sizeof(fd));
+        for (size_t k = 0; k < before->size && is_new; k += sizeof(fd)) {
+            memcpy(&other, before->data + k, sizeof(other));
+            is_new = other != fd;
+        }
+        if (is_new && event_id(fd) > 0)
+            event = (struct event){fd, fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+    }
+    return event;
+}
+
+static void
+close_event(struct event event)
+{
+    if (event.copy < 0)
         return;
-    event.id = event_id(event.fd);
-    if (event.id > found->id)
-        *found = event;
+    if (event_id(event.fd) == event_id(event.copy))
+        close(event.fd);
+    close(event.copy);
 }
 
 void
@@ -198,8 +230,7 @@ lws_loop_free(struct lws_loop *web)
         for (int i = 0; i < 4; i++)
             loop_turn(handle_loop_base(web->client->loop), false);
         lws_context_destroy(web->context);
-        if (web->event.id > 0 && event_id(web->event.fd) == web->event.id)
-            close(web->event.fd);
+        close_event(web->event);
     }
     while ((vhost = web->vhosts)) {
         web->vhosts = vhost->next;
@@ -235,7 +266,7 @@ open_context(struct td_client *client)
         .max_http_header_data2 = HEAD_MAX,
         .timeout_secs = NO_LIMIT_S,
     };
-    struct event former = {.id = 0}, *event;
+    struct buf before_it = {.max = SIZE_MAX}, now = {.max = SIZE_MAX};
     struct sigaction before;
 
     if (!client->sockets)
@@ -246,12 +277,13 @@ open_context(struct td_client *client)
     info.user = client->sockets;
     pthread_mutex_lock(&mutex);
     sigaction(SIGPIPE, NULL, &before);
-    uv_walk(loops[0], find_newest, &former);
+    uv_walk(loops[0], add_polled, &before_it);
     client->sockets->context = lws_create_context(&info);
-    event = &client->sockets->event;
-    uv_walk(loops[0], find_newest, event);
-    if (event->id == former.id)
-        event->id = 0;
+    uv_walk(loops[0], add_polled, &now);
+    if (client->sockets->context)
+        client->sockets->event = new_event(&before_it, &now);
+    buf_fini(&before_it);
+    buf_fini(&now);
     sigaction(SIGPIPE, &before, NULL);
     pthread_mutex_unlock(&mutex);
     return client->sockets->context;
