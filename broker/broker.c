@@ -169,13 +169,6 @@ check_networks(const char *option, bool may_have_unix, const char *text,
                : STATUS_OK;
 }
 
-static struct provider_options
-provider_options(const struct config *config)
-{
-    return (struct provider_options){config->jwt_keys, config->jwt_issuer,
-                                     config->jwt_audience};
-}
-
 /* Checks that not everybody may do everything, unless that is wanted. */
 static enum status
 check_reach(const struct config *config, bool has_token, struct problem *why)
@@ -213,7 +206,7 @@ read_origins(const struct config *config, struct origins *origins,
 enum status
 broker_check(const struct config *config, struct problem *why)
 {
-    struct provider_options provider = provider_options(config);
+    struct provider_options provider = setting_files_provider(config);
     char path[sizeof(config->data) + 16];
     enum signature_method method;
     struct origins origins;

@@ -319,17 +319,23 @@ async function copyText(text, button) {
     }
 }
 
+/** A line with a button that copies it. */
+export function copyable(line, label = `Copy ${line.split(' ')[0]} line`) {
+    const button = make('button', {
+        type: 'button', class: 'quiet', 'aria-label': label, onclick: () => copyText(line, button),
+    }, 'Copy');
+    return make('div', { class: 'command' }, make('code', {}, line), button);
+}
+
 /** Lines for a terminal, each with a button that copies it. */
 export function commands(lines) {
     return make('details', { class: 'commands' },
-        make('summary', {}, 'In a terminal'),
-        lines.map(line => {
-            const button = make('button', {
-                type: 'button', class: 'quiet', 'aria-label': `Copy ${line.split(' ')[0]} line`,
-                onclick: () => copyText(line, button),
-            }, 'Copy');
-            return make('div', { class: 'command' }, make('code', {}, line), button);
-        }));
+        make('summary', {}, 'In a terminal'), lines.map(line => copyable(line)));
+}
+
+/** A link to a page of the documentation. */
+export function helpLink(page, text) {
+    return make('a', { class: 'help-link', href: `doc/${page}.html` }, `Help: ${text}`);
 }
 
 /* Fields of forms */

@@ -5,6 +5,7 @@
  *     #/sets/NAME/VIEW    console-set.js
  *     #/new               console-settings.js
  *     #/broker            health, disk, bridges, relays
+ *     #/tokens/NAME       console-tokens.js
  *     #/sign-in
  *
  * Without this script the page is a list of public sets.
@@ -13,10 +14,12 @@
 import {
     announce, ask, askJson, badge, bytes, chart, choice, clock, commands, curl, facts, fill,
     harvestTroubles, labelled, make, mayDo, number, perform, quote, redrawSparkline, Refusal, renewTimes, root,
-    section, shortNumber, spaced, sparkline, table, time,
+    section, shortNumber, spaced, sparkline, table, time, workButton,
 } from './console-parts.js';
 import { showSet } from './console-set.js';
 import { showNewSet } from './console-settings.js';
+import { showToken, showTokens } from './console-tokens.js';
+import { forgetProvider, leaveForProvider, provider, returnFromProvider } from './console-sign-in.js';
 
 /** What GET /tokens/self says: the name and the rights of the user. */
 let token = { name: 'everyone' };
@@ -379,6 +382,7 @@ async function signIn(text) {
 }
 
 async function signOut() {
+    forgetProvider();
     await ask('session', { method: 'DELETE' });
     await readToken();
     announce('You are signed out.');
@@ -401,7 +405,9 @@ function showSignIn(main, reason) {
                 input.value = '';
                 perform(button, () => signIn(text), 'You are signed in.');
             },
-        }, labelled('Token', input),
+        }, provider && workButton(`Sign in with ${new URL(provider.issuer).host}`, { class: 'primary' }, leaveForProvider, ''),
+        provider && make('p', { class: 'muted' }, 'Or with a token of the broker:'),
+        labelled('Token', input),
         make('p', { class: 'muted' }, 'The browser keeps a cookie instead of the token. It ends after'
             + ' twelve hours, with the token, or when you sign out.'), button),
         commands(['tidingsd token add NAME --subscribe \'*\'']));
@@ -409,13 +415,14 @@ function showSignIn(main, reason) {
 
 function drawUser() {
     const box = document.getElementById('user');
+    document.querySelector('#pages [href="#/tokens"]').hidden = !token.admin;
     if (token.name !== 'everyone') {
         fill(box, make('span', { class: 'who' }, token.name), make('button', {
             type: 'button', class: 'quiet', onclick: event => perform(event.target, signOut, ''),
         }, 'Sign out'));
     } else if (token.manage.includes('*')) {
-        fill(box, make('span', { class: 'muted', title: 'Everybody who reaches the broker may publish'
-            + ' and manage sets. Its operator uses tidingsd on its machine.' }, 'open broker'));
+        fill(box, make('a', { href: '#/tokens', title: 'Everybody who reaches the broker may publish'
+            + ' and manage sets.' }, 'open broker'));
     } else {
         fill(box, make('a', { href: '#/sign-in' }, 'Sign in'));
     }
@@ -488,7 +495,7 @@ async function navigate() {
     navigate.page = `${page}/${name}`;
     for (const link of document.querySelectorAll('#pages a'))
         link.setAttribute('aria-current',
-            link.hash === (page === 'broker' ? '#/broker' : '#/') ? 'page' : 'false');
+            link.hash === (['broker', 'tokens'].includes(page) ? `#/${page}` : '#/') ? 'page' : 'false');
     try {
         if (page === 'sets' && name)
             await showSet(main, { ...context, name, view });
@@ -496,6 +503,8 @@ async function navigate() {
             await showBroker(main, context);
         else if (page === 'sign-in')
             showSignIn(main);
+        else if (page === 'tokens')
+            await (name ? showToken : showTokens)(main, { ...context, name });
         else if (page === 'new')
             showNewSet(main, context);
         else
@@ -525,6 +534,7 @@ async function start() {
             make('a', { class: 'brand', href: '#/' }, 'Tidings'),
             make('nav', { id: 'pages', 'aria-label': 'Pages' },
                 make('a', { href: '#/' }, 'Sets'), make('a', { href: '#/broker' }, 'Broker'),
+                make('a', { href: '#/tokens', hidden: true }, 'Tokens'),
                 make('a', { href: 'doc/' }, 'Documentation')),
             make('div', { id: 'user' })),
         make('p', { id: 'connection', class: 'trouble', role: 'status', hidden: true }),
@@ -532,8 +542,13 @@ async function start() {
         make('p', { id: 'announcement', role: 'status', 'aria-live': 'polite' }));
     addEventListener('hashchange', navigate);
     setInterval(() => !document.hidden && renewTimes(document), 1000);
+    const isBack = await returnFromProvider().catch(error => error);
     await readToken().catch(showTrouble);
     await navigate();
+    if (isBack instanceof Error)
+        showSignIn(document.getElementById('main'), isBack.message);
+    else if (isBack)
+        announce('You are signed in.', 'good');
 }
 
 start();

@@ -27,6 +27,7 @@ struct provider_settings {
     struct jwk_set *keys; /* NULL: of `url` */
     char *url;            /* NULL: of a file */
     char *issuer, *audience;
+    struct provider_sign_in sign_in;
 };
 
 struct identity_provider {
@@ -42,6 +43,7 @@ struct identity_provider {
     pthread_rwlock_t lock;
     struct jwk_set *keys; /* NULL: unknown */
     char *issuer, *audience;
+    struct provider_sign_in sign_in; /* its client is "": none */
 
     pthread_mutex_t mutex; /* within `lock`; guards the next two */
     struct map tokens;     /* by hash */
@@ -56,6 +58,35 @@ is_url(const char *keys)
     return strstr(keys, "://") != NULL;
 }
 
+/* Scheme, host and port of a URL that jwk_fetch_check_url has accepted. */
+static struct slice
+origin_of(const char *url)
+{
+    const char *host = strstr(url, "://") + strlen("://");
+
+    return (struct slice){url, (size_t)(host - url) + strcspn(host, "/?#")};
+}
+
+/* The browser asks the issuer by its URL, which the policy of the console
+ * names. */
+static enum status
+check_client(const struct provider_options *options, struct problem *why)
+{
+    struct slice origin;
+
+    if (jwk_fetch_check_url(options->issuer, why))
+        return problem_prefix(why, STATUS_INVALID,
+                              "--jwt-client needs the URL of an OpenID "
+                              "provider as --jwt-issuer: ");
+    origin = origin_of(options->issuer);
+    for (size_t i = 0; i < origin.size; i++)
+        if (strchr(";,'", origin.data[i]))
+            return problem(why, STATUS_INVALID,
+                           "--jwt-issuer: with --jwt-client its host has none "
+                           "of ; , and '");
+    return STATUS_OK;
+}
+
 enum status
 provider_options_check(const struct provider_options *options,
                        struct problem *why)
@@ -65,7 +96,8 @@ provider_options_check(const struct provider_options *options,
                           : !*options->audience ? "audience"
                                                 : NULL;
 
-    if (!*options->keys && !*options->issuer && !*options->audience)
+    if (!*options->keys && !*options->issuer && !*options->audience &&
+        !*options->client)
         return STATUS_OK;
     if (missing)
         return problem(why, STATUS_INVALID,
@@ -75,7 +107,7 @@ provider_options_check(const struct provider_options *options,
                        missing);
     if (is_url(options->keys) && jwk_fetch_check_url(options->keys, why))
         return problem_prefix(why, STATUS_INVALID, "--jwt-keys: ");
-    return STATUS_OK;
+    return *options->client ? check_client(options, why) : STATUS_OK;
 }
 
 /* A file that is too large is read so far that jwk_set_read refuses it. */
@@ -131,6 +163,13 @@ provider_settings_read(struct provider_settings **settings,
     s = memory_new(1, sizeof(*s));
     s->issuer = slice_dup(slice_of(options->issuer));
     s->audience = slice_dup(slice_of(options->audience));
+    if (*options->client) {
+        snprintf(s->sign_in.issuer, PROVIDER_TEXT_SIZE, "%s", options->issuer);
+        snprintf(s->sign_in.origin, PROVIDER_TEXT_SIZE, "%.*s",
+                 SLICE_ARG(origin_of(options->issuer)));
+        snprintf(s->sign_in.client, PROVIDER_TEXT_SIZE, "%s", options->client);
+        snprintf(s->sign_in.scope, PROVIDER_TEXT_SIZE, "%s", options->scope);
+    }
     if (is_url(options->keys))
         s->url = slice_dup(slice_of(options->keys));
     else
@@ -374,6 +413,10 @@ identity_provider_use(struct identity_provider *p,
         return;
     }
     atomic_store_explicit(&p->fetch, fetch, memory_order_release);
+    pthread_rwlock_wrlock(&p->lock);
+    p->sign_in =
+        settings ? settings->sign_in : (struct provider_sign_in){.client = ""};
+    pthread_rwlock_unlock(&p->lock);
     identity_provider_expect(p, settings ? settings->issuer : "",
                              settings ? settings->audience : "");
     if (!is_same_url) {
@@ -397,6 +440,16 @@ identity_provider_use(struct identity_provider *p,
                     diag_text("issuer", settings->issuer),
                     diag_number("keys", jwk_set_size(settings->keys)));
     provider_settings_free(settings);
+}
+
+bool
+identity_provider_sign_in(struct identity_provider *p,
+                          struct provider_sign_in *sign_in)
+{
+    pthread_rwlock_rdlock(&p->lock);
+    *sign_in = p->sign_in;
+    pthread_rwlock_unlock(&p->lock);
+    return sign_in->client[0] != '\0';
 }
 
 void

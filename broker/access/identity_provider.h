@@ -28,12 +28,13 @@
 #include "broker/access/jwk_set.h"
 #include "broker/access/principal.h"
 
-/* --jwt-keys, --jwt-issuer and --jwt-audience, as they were given; "": not. */
+/* --jwt-keys, --jwt-issuer and --jwt-audience, as they were given; "": not. And
+ * --jwt-client and --jwt-scope, for people. */
 struct provider_options {
-    const char *keys, *issuer, *audience;
+    const char *keys, *issuer, *audience, *client, *scope;
 };
 
-/* Checks that all of them were given or none, and the URL. STATUS_INVALID:
+/* Checks that the first three were given or none, and the URLs. STATUS_INVALID:
  * `why` names the option. */
 MUST_CHECK enum status
 provider_options_check(const struct provider_options *options,
@@ -73,6 +74,19 @@ void identity_provider_await(struct identity_provider *p);
  * NULL: it is not accepted. Any thread. */
 struct principal *identity_provider_find(struct identity_provider *p,
                                          struct slice text, int64_t now_us);
+
+#define PROVIDER_TEXT_SIZE 512
+
+/* What the console signs people in with (OpenID Connect). `origin`: the scheme,
+ * host and port of the issuer, for a Content-Security-Policy. */
+struct provider_sign_in {
+    char issuer[PROVIDER_TEXT_SIZE], origin[PROVIDER_TEXT_SIZE];
+    char client[PROVIDER_TEXT_SIZE], scope[PROVIDER_TEXT_SIZE];
+};
+
+/* False: there is no --jwt-client. Any thread. */
+bool identity_provider_sign_in(struct identity_provider *p,
+                               struct provider_sign_in *sign_in);
 
 /* Parts of it: */
 

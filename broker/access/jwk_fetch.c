@@ -232,8 +232,8 @@ jwk_fetch_check_url(const char *url, struct problem *why)
         (is_plain && address_is_loopback_host(host)))
         return STATUS_OK;
     return problem(why, STATUS_INVALID,
-                   "the URL of keys begins with https://, for anybody on the "
-                   "way could put others in their place: %s",
+                   "the URL begins with https://, for anybody on the way could "
+                   "put other keys in the place of its own: %s",
                    url);
 }
 

@@ -564,8 +564,11 @@ run_check(const struct arguments *given)
     char text[JWT_BYTES_MAX + 2];
     struct buf answer = {.max = TOKEN_JSON_MAX};
     struct asked a = {.answer = &answer,
-                      .provider = {values->jwt_keys, values->jwt_issuer,
-                                   values->jwt_audience},
+                      .provider = {.keys = values->jwt_keys,
+                                   .issuer = values->jwt_issuer,
+                                   .audience = values->jwt_audience,
+                                   .client = "",
+                                   .scope = ""},
                       .public_url = values->public_url};
     enum right right = rights_named(given->operands[2]);
     bool may = false;

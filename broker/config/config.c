@@ -240,6 +240,12 @@ static const struct option rows[] = {
      "the provider, exactly as its tokens name it (iss)", true},
     {"jwt-audience", "TEXT", TEXT(jwt_audience), NULL,
      "this broker, as tokens for it name it (aud): others are refused", true},
+    {"jwt-client", "TEXT", TEXT(jwt_client), NULL,
+     "people sign in to the console there (OpenID Connect): the client_id of "
+     "this broker, as a public client",
+     true},
+    {"jwt-scope", "TEXT", TEXT(jwt_scope), "openid",
+     "scopes that the console asks for, with spaces between", true},
 
     {"hub-lease-min", "SECONDS",
      SECONDS(hub_lease_min_us, SECOND / 100, 90 * DAY), "300",

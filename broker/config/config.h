@@ -132,9 +132,11 @@ struct config {
     char jwt_keys[4096];         /* file or URL of a JWK set; "": no provider */
     char jwt_issuer[512];        /* "" if jwt_keys is "", and only then */
     char jwt_audience[512];      /* likewise */
-    char allow_origins[2048];    /* for origins_read, unchecked; "": none */
-    char trusted_proxies[2048];  /* for networks_read_proxies, unchecked; "":
-                                    none */
+    char jwt_client[512];        /* "": nobody signs in there */
+    char jwt_scope[512];
+    char allow_origins[2048];   /* for origins_read, unchecked; "": none */
+    char trusted_proxies[2048]; /* for networks_read_proxies, unchecked; "":
+                                   none */
 
     /* The hub */
     int64_t hub_lease_min_us; /* broker_check checks min <= default <= max */

@@ -56,6 +56,7 @@ struct document_wish {
     struct slice rest;    /* of the path: a digest; or a URI, with its query */
     enum link_kind topic; /* for notifications_open */
     int64_t at_us; /* of a past state; Accept-Datetime; DATETIME_NONE: none */
+    struct identity_provider *provider; /* for landing_open */
     struct client *client; /* whom past_resources_open counts for; lent */
 };
 

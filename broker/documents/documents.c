@@ -36,6 +36,8 @@ static const struct document_found documents[] = {
     {"/console-set.js", web_file_open, JS, .file = &web_console_set_js},
     {"/console-settings.js", web_file_open, JS,
      .file = &web_console_settings_js},
+    {"/console-sign-in.js", web_file_open, JS, .file = &web_console_sign_in_js},
+    {"/console-tokens.js", web_file_open, JS, .file = &web_console_tokens_js},
     {"/console.css", web_file_open, "text/css; charset=utf-8",
      .file = &web_console_css},
     {"/icon.svg", web_file_open, "image/svg+xml", .file = &web_icon_svg},

@@ -5,6 +5,7 @@
  * In a browser that runs scripts the page becomes the console (web/console.js).
  */
 
+#include "broker/access/identity_provider.h"
 #include "broker/documents/documents.h"
 #include "broker/sets/set_links.h"
 #include "broker/sets/settings.h"
@@ -103,6 +104,27 @@ write_usage(struct buf *to, const char *url)
                 "</main>\n</body>\n</html>\n");
 }
 
+static void
+add_meta(struct buf *to, const char *name, const char *content)
+{
+    buf_add_format(to, "<meta name=\"%s\" content=\"", name);
+    xml_escape(to, slice_of(content));
+    BUF_ADD(to, "\">\n");
+}
+
+/* What the console signs people in with: web/console-sign-in.js. */
+static void
+add_sign_in(struct buf *to, struct identity_provider *provider)
+{
+    struct provider_sign_in sign_in;
+
+    if (!identity_provider_sign_in(provider, &sign_in))
+        return;
+    add_meta(to, "openid-issuer", sign_in.issuer);
+    add_meta(to, "openid-client", sign_in.client);
+    add_meta(to, "openid-scope", sign_in.scope);
+}
+
 enum status
 landing_open(const struct document_wish *wish, struct document *document,
              struct problem *why)
@@ -121,6 +143,7 @@ landing_open(const struct document_wish *wish, struct document *document,
                    "<meta charset=\"utf-8\">\n"
                    "<meta name=\"viewport\" content=\"width=device-width\">\n"
                    "<title>Tidings: what changed</title>\n");
+    add_sign_in(&text, wish->provider);
     buf_add_slice(&text, buf_slice(&p.links));
     BUF_ADD(&text, "<link rel=\"icon\" href=\"icon.svg\" "
                    "type=\"image/svg+xml\">\n"

@@ -21,7 +21,8 @@ extern const struct web_file web_tidings_d_ts;
 
 /* The console */
 extern const struct web_file web_console_js, web_console_parts_js,
-    web_console_set_js, web_console_settings_js, web_console_css, web_icon_svg;
+    web_console_set_js, web_console_settings_js, web_console_sign_in_js,
+    web_console_tokens_js, web_console_css, web_icon_svg;
 
 /* The descriptions of all routes and streams (http/openapi.c) */
 extern const struct web_file broker_http_openapi_json,

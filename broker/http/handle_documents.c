@@ -65,11 +65,12 @@ add_validators(struct response *r, const struct document *document,
 
 /* Adds the link to the Capability List that covers the document (R-261). The
  * page at / is the console, which runs and loads files of the broker, as pages
- * of the documentation do. */
+ * of the documentation do; and asks the provider that people sign in with. */
 static void
 add_discovery(struct response *r, struct opening *o)
 {
     struct buf *links = &o->document.links;
+    struct provider_sign_in sign_in = {.origin = ""};
     struct link_text list;
 
     if (links->failed)
@@ -89,12 +90,15 @@ add_discovery(struct response *r, struct opening *o)
                         "default-src 'none'; sandbox");
     if (o->document.memento[0])
         response_header(r, "Memento-Datetime", "%s", o->document.memento);
+    if (o->found.open == landing_open)
+        identity_provider_sign_in(o->wish.provider, &sign_in);
     if (o->found.open == landing_open || o->found.open == manual_open)
         response_header(
             r, "Content-Security-Policy",
             "default-src 'none'; script-src 'self'; style-src 'self'; "
-            "connect-src 'self'; img-src 'self'; base-uri 'none'; "
-            "form-action 'none'; frame-ancestors 'none'");
+            "connect-src 'self'%s%s; img-src 'self'; base-uri 'none'; "
+            "form-action 'none'; frame-ancestors 'none'",
+            sign_in.origin[0] ? " " : "", sign_in.origin);
 }
 
 static void
@@ -297,6 +301,7 @@ handle_documents_get(const struct route_call *call)
     struct opening o = {.wish = {.registry = call->http->registry,
                                  .principal = call->principal,
                                  .client = request_client(rq),
+                                 .provider = call->http->provider,
                                  .page = 1,
                                  .at_us = DATETIME_NONE,
                                  .patience = LOG_MEMORY}};

@@ -35,6 +35,18 @@ struct setting_files {
     struct watched_files *watched;
 };
 
+struct provider_options
+setting_files_provider(const struct config *config)
+{
+    return (struct provider_options){
+        .keys = config->jwt_keys,
+        .issuer = config->jwt_issuer,
+        .audience = config->jwt_audience,
+        .client = config->jwt_client,
+        .scope = config->jwt_scope,
+    };
+}
+
 /* The name of its file, or of the first one. */
 static const char *
 path_of(size_t row, const struct config *config)
@@ -50,8 +62,7 @@ read_content(size_t row, const struct config *config,
              struct setting_contents *contents, struct problem *why)
 {
     const char *path = path_of(row, config);
-    struct provider_options options = {config->jwt_keys, config->jwt_issuer,
-                                       config->jwt_audience};
+    struct provider_options options = setting_files_provider(config);
 
     if (!*path)
         return STATUS_OK;

@@ -20,6 +20,7 @@
 
 struct identity;
 struct identity_provider;
+struct provider_options;
 struct provider_settings;
 struct server;
 struct setting_files;
@@ -31,6 +32,9 @@ struct setting_contents {
     struct stack_st_X509 *client_authorities; /* --tls-client-ca */
     struct provider_settings *provider;       /* --jwt-keys */
 };
+
+/* The options of the identity provider, lent by `config`. */
+struct provider_options setting_files_provider(const struct config *config);
 
 /* Reads all files that `config` names. A failure names the file, and leaves
  * nothing to be freed. */

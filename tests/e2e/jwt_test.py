@@ -263,6 +263,13 @@ def test_keys_over_tls(start_with, provider, site, start_proxy, certificate):
         (["--jwt-keys", "http://idp.example/", *OPTIONS], "begins with https://"),
         (["--jwt-keys", "https://u@idp.example/", *OPTIONS], "or a user"),
         (["--jwt-keys", "ftp://idp.example/", *OPTIONS], "begins with https://"),
+        (["--jwt-client", "x"], "--jwt-keys is missing"),
+        (["--jwt-keys", "KEYS", "--jwt-client", "x", "--jwt-issuer", "x", "--jwt-audience", "y"],
+         "--jwt-client needs the URL of an OpenID provider as --jwt-issuer"),
+        (["--jwt-keys", "KEYS", "--jwt-client", "x", "--jwt-issuer", "http://x.example", "--jwt-audience", "y"],
+         "begins with https://"),
+        (["--jwt-keys", "KEYS", "--jwt-client", "x", "--jwt-issuer", "https://a;b", "--jwt-audience", "y"],
+         "has none of ;"),
     ],
 )
 def test_bad_options(run, tmp_path, keys, options, why):

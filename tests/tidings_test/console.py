@@ -12,6 +12,7 @@ import base64
 import collections
 import json
 import os
+import re
 
 from tidings_test.broker import BIN
 from tidings_test.browser import Page
@@ -44,6 +45,62 @@ new Promise(done => {
 })
 """
 
+# WCAG 2.2: names of controls, one h1, no level of headings left out, ids once, the
+# contrast of texts, and targets of 24 pixels.
+CHECKS = """
+(() => {
+    const faults = [], all = s => [...document.querySelectorAll(s)].filter(e => e.offsetParent);
+    const say = (what, e) => faults.push(what + ': ' + e.outerHTML.slice(0, 120));
+    for (const e of all('a, button, input, select, textarea, summary'))
+        if (!label(e) && !e.title) say('no name', e);
+    for (const e of all('input, select, textarea'))
+        if (!e.labels.length) say('no label', e);
+    for (const e of all('button, select, input'))
+        if (e.getBoundingClientRect().height < 24) say('small', e);
+    if (document.querySelectorAll('h1').length != 1) faults.push('not one h1');
+    let level = 1;
+    for (const e of all('h1, h2, h3, h4')) {
+        if (e.localName[1] > level + 1) say('a level is left out', e);
+        level = +e.localName[1];
+    }
+    const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
+    if (new Set(ids).size != ids.length) faults.push('an id twice');
+    if (document.documentElement.lang != 'en') faults.push('no language');
+    const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const rgb = (colour, ground) => {
+        canvas.fillStyle = ground ? `rgb(${ground})` : '#fff';
+        canvas.fillRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const light = c => c.map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+    const ground = e => rgb(getComputedStyle(e).backgroundColor, e.parentElement && ground(e.parentElement));
+    for (const e of all('body *')) {
+        if (![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;
+        const behind = ground(e), a = light(behind), b = light(rgb(getComputedStyle(e).color, behind));
+        const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+        if (ratio < 4.5) say(`contrast ${ratio.toFixed(2)}`, e);
+    }
+    return faults;
+})()
+"""
+
+# Fills in the field with a label, as somebody who types does.
+FILL = """(() => {
+    const label = [...document.querySelectorAll('label')].find(l => l.innerText.startsWith(%s));
+    const control = document.getElementById(label.htmlFor);
+    control.value = %s;
+    control.dispatchEvent(new Event('input', { bubbles: true }));
+})()"""
+
+# Clicks at what has a text, in a dialog if there is one.
+CLICK = """(() => {
+    const within = document.querySelector('dialog') ?? document.querySelector('main');
+    [...within.querySelectorAll('button, summary, a')].find(b => b.innerText.trim() == %s).click();
+})()"""
+
 # Keys without a character: their virtual key codes.
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "PageDown": 34, "End": 35, "Home": 36, "ArrowUp": 38,
         "ArrowDown": 40}
@@ -58,6 +115,7 @@ class Console(Page):
 
     def __init__(self, browser, broker, look=LOOKS[0]):
         self.look = look
+        self.origins = {broker.url}  # servers that the page may ask
         super().__init__(browser, broker)
         self.emulate(look)
         for domain in ("Page", "Runtime"):
@@ -123,11 +181,31 @@ class Console(Page):
         })"""
         assert self.value(shown), self.value("document.activeElement.outerHTML")
 
+    # Forms
+
+    def fill(self, label, value):
+        self.value(FILL % (json.dumps(label), json.dumps(value)))
+
+    def click(self, text):
+        self.value(CLICK % json.dumps(text))
+
+    def sign_in(self, token):
+        self.go("#/sign-in")
+        self.focus("input", "Token")
+        self.type(token)
+        self.press("Enter")
+
     # What it looks like
+
+    def check(self):
+        """Everybody can use the page as it is."""
+        assert self.value(CHECKS) == [], self.value("location.href")
+        self.check_width()
+        self.check_axe()
 
     def check_width(self):
         """Nothing sticks out to the right."""
-        assert self.value("document.documentElement.scrollWidth <= innerWidth")
+        assert self.value(f"document.documentElement.scrollWidth <= {self.look.width}")
 
     def shoot(self, name):
         """Keep a picture in build/PRESET/screenshots; its bytes."""
@@ -149,4 +227,18 @@ class Console(Page):
         origins = set(self.value(names))
         super().close()
         assert broken == []
-        assert origins <= {self.broker.url}
+        assert origins <= self.origins
+
+
+def check_helps(console, help, others):
+    """The fields of the form have the names and the help of the options that `help`, of a command, says; but
+    for the `others`."""
+    labels = console.value("[...document.querySelectorAll('.fields label')].map(l => l.textContent.split(',')[0])")
+    helps = console.value("[...document.querySelectorAll('.fields .help')].map(p => p.textContent)")
+    text = help.output()
+    said, names = " ".join(text.split()), ["--" + label.lower().replace(" ", "-") for label in labels]
+    for name, words in zip(names, helps, strict=True):
+        words = re.sub(r" \((daily|all|one a line).*\)$", "", words)
+        assert re.search(re.escape(name) + r"( \S+)? " + re.escape(words), said), name
+    options = set(re.findall(r"^  (--[a-z-]+)", text.split("--config")[0], re.M))
+    assert set(names) == options - {f"--{name}" for name in (*others, "help")}

@@ -15,6 +15,9 @@ import json
 import os
 import subprocess
 import time
+import urllib.parse
+
+from tidings_test.servers import Server
 
 ISSUER = "https://idp.example"
 AUDIENCE = "https://push.example"
@@ -118,3 +121,77 @@ def _openssl(*arguments, input=b""):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+class OpenId(Server):
+    """The provider as people meet it: OpenID Connect, authorization code with PKCE. It signs
+    everybody in at once, without a question.
+
+        provider = OpenId(keys, tidings={"subscribe": ["*"]})     `keys`: a Provider
+        start_broker("--jwt-keys", f"{provider.url}/keys", *provider.options)
+        provider.says["token_endpoint"] = ...     another line of its description
+        provider.refuses = "access_denied"        nobody is signed in
+        provider.answers = {"access_token": "opaque"}     other members of the answer
+    """
+
+    def __init__(self, keys, **claims):
+        super().__init__()
+        self.keys, self.claims = keys, claims
+        self.says, self.answers = {}, {}
+        self.refuses = None
+        self.lasts = 3600
+        self.asked = []  # the forms of requests for tokens
+        self._codes = {}
+
+    @property
+    def options(self):
+        return ("--jwt-issuer", self.url, "--jwt-audience", AUDIENCE, "--jwt-client", "console")
+
+    def token(self, **claims):
+        return self.keys.token("a", self.lasts, iss=self.url, **self.claims, **claims)
+
+    async def serve(self, peer):
+        while request := await peer.request():
+            path, _, query = request.target.partition("?")
+            status, lines, body = self._answer(path, dict(urllib.parse.parse_qsl(query)), request)
+            lines += [f"Content-Length: {len(body)}", "Access-Control-Allow-Origin: *", "Connection: close"]
+            head = "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status} -", *lines, ""))
+            await peer.send(head.encode() + body)
+            return
+
+    def _answer(self, path, query, request):
+        if path == "/keys":
+            return 200, [], self.keys.json().encode()
+        if path == "/.well-known/openid-configuration":
+            said = {"issuer": self.url, "authorization_endpoint": f"{self.url}/authorize",
+                    "token_endpoint": f"{self.url}/token", **self.says}
+            return 200, [], json.dumps(said).encode()
+        if path == "/authorize":
+            back = self._authorize(query)
+            return 302, [f"Location: {query['redirect_uri']}?{urllib.parse.urlencode(back)}"], b""
+        if path == "/token":
+            form = dict(urllib.parse.parse_qsl(request.body.decode()))
+            self.asked.append(form)
+            status, answer = self._token(form)
+            return status, ["Content-Type: application/json"], json.dumps(answer).encode()
+        return 404, [], b""
+
+    def _authorize(self, query):
+        assert query["response_type"] == "code" and query["code_challenge_method"] == "S256", query
+        assert query["client_id"] == "console" and "openid" in query["scope"].split(), query
+        if self.refuses:
+            return {"error": self.refuses, "error_description": "not today", "state": query["state"]}
+        code = base64url(os.urandom(16))
+        self._codes[code] = query
+        return {"code": code, "state": query["state"], "iss": self.url}
+
+    def _token(self, form):
+        """As RFC 6749, RFC 7636: a code is good once, for who has the verifier."""
+        if form["grant_type"] == "refresh_token":
+            return 200, {"access_token": self.token(jti=str(len(self.asked)))}
+        query = self._codes.pop(form["code"], None)
+        proof = base64url(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
+        if (not query or proof != query["code_challenge"] or form["client_id"] != query["client_id"]
+                or form["redirect_uri"] != query["redirect_uri"]):
+            return 400, {"error": "invalid_grant"}
+        return 200, {"access_token": self.token(), "id_token": self.token(nonce=query["nonce"]), **self.answers}

@@ -257,9 +257,9 @@ keep_option(const char *name, const char *line, void *user)
         "tls-client-ca", "tls-key",       "allow-callbacks", "trusted-proxies",
         "cluster",       "cluster-name",  "cluster-from",    "mqtt",
         "listen-unix",   "peer-tokens",   "jwt-keys",        "jwt-issuer",
-        "jwt-audience",  "allow-origins", "access-log",      "otlp",
-        "otlp-token",    "postgresql",    "postgresql-as",   "archive",
-        "s3-credentials"};
+        "jwt-audience",  "jwt-client",    "allow-origins",   "access-log",
+        "otlp",          "otlp-token",    "postgresql",      "postgresql-as",
+        "archive",       "s3-credentials"};
 
     struct examined *e = user;
     char option[80];
