@@ -137,7 +137,7 @@ static const struct option option_rows[] = {
     {"count", "N", COUNT(count, 1, 999999999999999999), NULL,
      "end after N changes"},
     {"until-caught-up", NULL, SWITCH(how.until_caught_up), NULL,
-     "end when all is told that there was"},
+     "end when it has printed all changes that there are"},
     {"baseline", "no|gone|first",
      CHOICE(how.baseline, enum td_baseline, TD_NO_BASELINE), NULL,
      "all resources, where changes are gone; no"},
@@ -150,7 +150,7 @@ static const struct option option_rows[] = {
     SKIP_BAD_ROW(skips_bad),
     LIMIT_ROWS(limits),
     {"callback-listen", "HOST:PORT", LENT(callback_listen), NULL,
-     "be told by the source's hub (WebSub), there"},
+     "get the changes from the source's hub (WebSub), at this address"},
     {"callback-url", "URL", LENT(callback_url), NULL,
      "where hubs reach that; http://HOST:PORT"},
     {"verbose", NULL, FLAG(is_verbose), NULL, "tell of lost connections"},
@@ -913,8 +913,9 @@ const struct command follow_command = {
         "Changes of a source that does not number them are found by their "
         "order in its Change Lists, whatever their times are; with --state "
         "FILE.list-read notes the lists that were read. Where the source has "
-        "lost changes, or has written a list anew so that new changes cannot "
-        "be told from old ones, a line on standard error says that it is not "
+        "lost changes, or has written a list anew so that nobody can tell "
+        "new changes from old ones, a line on standard error says that it is "
+        "not "
         "known to be complete.\n\n"
         "--until-caught-up fails (exit status 1) when nothing new comes for a "
         "minute.\n\n"
@@ -933,7 +934,7 @@ const struct command follow_command = {
         "followed by the differences of that list, read every --poll seconds; "
         "--state keeps the last one in FILE.list. When it lacks 100 resources "
         "or more, and more than 20 %, their deletions are held back: each look "
-        "tells their number, and --until-caught-up ends with 1. Look whether "
+        "prints their number, and --until-caught-up ends with 1. Look whether "
         "that is right, then give --accept-deletions with that number.\n\n"
         "A list that is too large, or has no end, ends it with 1: N "
         "resources, or BYTES (500M, 2G or none) that stay free of the disks "
@@ -945,9 +946,9 @@ const struct command follow_command = {
         "standard error, and in the end exit status 1. --after and "
         "--callback-listen need one set. --transport may be given several "
         "times.\n\n"
-        "Rows of a list that cannot be used are told on standard error; with "
-        "--until-caught-up they end it with 1, or with 0 if --skip-bad is "
-        "given.\n\n"
+        "It prints rows of a list that cannot be used on standard error, and "
+        "with --until-caught-up it then ends with 1, or with 0 if --skip-bad "
+        "is given.\n\n"
         "With --baseline the resources come as lines without a change, "
         "between baseline-begin and baseline-end: what was known before is "
         "void.\n\n"

@@ -653,12 +653,12 @@ const struct command publish_command = {
         "With --content the bytes of FILE go along, to a set that keeps "
         "content inline:\nthe broker keeps them, and adds their SHA-256 and "
         "length to the entry.\n\n"
-        "With --full what is published is not changes but all that there "
-        "is: the\nbroker compares it with what it knows and tells the "
-        "differences. An index\nis read with its parts. It prints "
-        "created=, updated=, deleted=, unchanged=,\nnewer= (left alone: "
-        "others told of them meanwhile) and position=. A list on the "
-        "web, that is read\nagain and again: tidings harvest. A list that is "
+        "With --full you publish all that there is, not changes: the "
+        "broker\ncompares it with what it knows, and publishes the "
+        "differences. It prints\ncreated=, updated=, deleted=, unchanged=, "
+        "newer= (left alone: another post\nhas changed them meanwhile) and "
+        "position=. The parts of an index are read,\ntoo. tidings harvest "
+        "reads a list on the web again and again. A list that is "
         "too large is refused: N resources, or BYTES (500M, 2G or none) that "
         "stay free of\nthe disk of temporary files.\n",
     .examples =
