@@ -14,13 +14,16 @@ import json
 import os
 import re
 
-from tidings_test.broker import BIN
+from tidings_test.broker import BIN, ROOT
 from tidings_test.browser import Page
 
 Look = collections.namedtuple("Look", "width scheme")
 LOOKS = [Look(width, scheme) for width in (1200, 390) for scheme in ("light", "dark")]
 
 SCREENSHOTS = BIN.parent / "screenshots"
+
+# Those of the documentation, in a large light window: a test renews them with TIDINGS_PICTURES=1.
+PICTURES = {"sets": "console.png", "live": "console-live.png", "past": "console-past.png"}
 
 # Runs before the scripts of a document.
 WATCH = """
@@ -214,6 +217,8 @@ class Console(Page):
         os.makedirs(SCREENSHOTS, exist_ok=True)
         path = SCREENSHOTS / f"{name}-{self.look.width}-{self.look.scheme}.png"
         path.write_bytes(picture)
+        if "TIDINGS_PICTURES" in os.environ and name in PICTURES and self.look == LOOKS[0]:
+            (ROOT / "doc" / PICTURES[name]).write_bytes(picture)
         return picture
 
     def heap_bytes(self):
