@@ -109,6 +109,12 @@ export class Refusal extends Error {
     }
 }
 
+/** What a refusal says: a problem as JSON, or a line of text, as the hub answers. */
+async function problemOf(answer) {
+    return answer.headers.get('Content-Type')?.startsWith('text/plain') ? { detail: (await answer.text()).trim() }
+        : answer.json().catch(() => undefined);
+}
+
 /** Makes a request to a path without a slash before it; the answer, if it is a good one. */
 export async function ask(path, { method = 'GET', body, type, headers, signal, accept } = {}) {
     const fields = { Accept: accept ?? 'application/json', ...headers };
@@ -118,7 +124,7 @@ export async function ask(path, { method = 'GET', body, type, headers, signal, a
         method, body, headers: fields, signal, credentials: 'same-origin', cache: 'no-store',
     });
     if (!answer.ok)
-        throw new Refusal(answer.status, await answer.json().catch(() => undefined));
+        throw new Refusal(answer.status, await problemOf(answer));
     return answer;
 }
 
@@ -129,6 +135,10 @@ export async function askJson(path, options) {
 /** The path of a set, or of something of it. */
 export function setPath(name, rest = '') {
     return `sets/${encodeURIComponent(name)}${rest}`;
+}
+
+export function setUrl(name) {
+    return new URL(setPath(name), root).href;
 }
 
 /** A link of a document of the broker, whatever address the broker has for itself. */
@@ -320,17 +330,21 @@ async function copyText(text, button) {
 }
 
 /** A line with a button that copies it. */
-export function copyable(line, label = `Copy ${line.split(' ')[0]} line`) {
+export function copyable(line, label = `Copy ${line.split(/[ =]/)[0]} line`) {
     const button = make('button', {
         type: 'button', class: 'quiet', 'aria-label': label, onclick: () => copyText(line, button),
     }, 'Copy');
     return make('div', { class: 'command' }, make('code', {}, line), button);
 }
 
-/** Lines for a terminal, each with a button that copies it. */
+/** Lines for a terminal or a file. */
+export function commandLines(lines) {
+    return lines.map(line => copyable(line));
+}
+
+/** The same, behind a line to open. */
 export function commands(lines) {
-    return make('details', { class: 'commands' },
-        make('summary', {}, 'In a terminal'), lines.map(line => copyable(line)));
+    return make('details', { class: 'commands' }, make('summary', {}, 'In a terminal'), commandLines(lines));
 }
 
 /** A link to a page of the documentation. */
@@ -418,12 +432,17 @@ export class Fields {
         return JSON.stringify(this.object());
     }
 
-    /** The changes as options of the command. */
-    options() {
+    /** The changes as the words of options of the command. */
+    words() {
         return this.changed().filter(([, , , word]) => word !== '').flatMap(([, option, value, word]) =>
-            value === null ? [`--reset ${option}`]
+            value === null ? ['--reset', option]
             : value === true ? [`--${option}`]
-            : [word ?? value].flat().map(one => `--${option} ${quote(String(one))}`)).join(' ');
+            : [word ?? value].flat().flatMap(one => [`--${option}`, String(one)]));
+    }
+
+    /** The same, for a shell. */
+    options() {
+        return this.words().map(quote).join(' ');
     }
 }
 

@@ -1,22 +1,21 @@
 /**
  * console-set.js - the page of a set in the console: its newest changes as they come, its Change
- * Lists, readers and callbacks, settings, and a form that posts a change.
+ * Lists, settings, and a form that posts a change. Its readers are in console-readers.js, and its
+ * harvester in console-harvest.js.
  */
 
+import { harvestSection, harvestView } from './console-harvest.js';
 import {
-    announce, ask, askJson, badge, bytes, chart, choice, clock, commands, curl, duration, facts, fill,
-    harvestTroubles, labelled, make, mayDo, number, ownUrl, perform, quote, renewTimes, root, section,
-    setPath, spaced, table, time, workButton,
+    announce, ask, askJson, badge, bytes, choice, clock, commands, curl, duration, facts, fill, labelled,
+    make, mayDo, number, ownUrl, perform, quote, renewTimes, section, setPath, setUrl, table, time, workButton,
 } from './console-parts.js';
+import { readersView } from './console-readers.js';
 import { removalSection, settingsForm } from './console-settings.js';
 import { follow } from './tidings.js';
 
 /* Every view is a function of the page that returns what to show. `page`: name, token, set (its
- * description), signal (aborted when the user leaves), every(ms, work). */
-
-function setUrl(page) {
-    return new URL(setPath(page.name), root).href;
-}
+ * description), signal (aborted when the user leaves), every(ms, work); a view may set renew(), which
+ * is called when `set` is read again. */
 
 /* Live */
 
@@ -147,7 +146,7 @@ async function runTail(page, tail, showState) {
                 state !== 'catching up' && showState(state, error?.message),
             onGone: error => error.earliest,
         };
-        for await (const message of follow.messages(setUrl(page), options)) {
+        for await (const message of follow.messages(setUrl(page.name), options)) {
             tail.add(message.changes);
             showState(isBehind(message) ? 'catching up' : 'live');
         }
@@ -179,7 +178,7 @@ function liveView(page) {
         state.className = `badge ${{ live: 'good', stale: 'warning', ended: 'bad' }[word] ?? ''}`;
         state.title = why ?? '';
     });
-    const url = setUrl(page);
+    const url = setUrl(page.name);
     return [
         make('div', { class: 'toolbar' }, labelled('Filter', filter), labelled('Change', kind), pause,
             make('p', { class: 'states' }, state, ' ', tail.counter)),
@@ -390,7 +389,7 @@ function historyView(page) {
         documentsOf(page),
         commands([
             curl(setPath(page.name, `/resources?as-of=${page.set.datetime ?? page.set.created}`), {}, page.token),
-            `tidings verify ${quote(setUrl(page))}`,
+            `tidings verify ${quote(setUrl(page.name))}`,
             curl(setPath(page.name, '/changelist.xml'), {}, page.token),
             ...mayDo(page.token, 'manage', page.name)
                 ? [curl(setPath(page.name, '/rotate'), { method: 'POST' }, page.token),
@@ -430,221 +429,6 @@ function actionButton(page, text, path, done) {
     }, done);
 }
 
-/* Readers */
-
-const TRANSPORTS = {
-    'websocket-json': 'WebSocket, JSON', 'websocket-xml': 'WebSocket, XML',
-    'websocket-json-deflate': 'WebSocket, JSON, compressed',
-    'websocket-xml-deflate': 'WebSocket, XML, compressed',
-    'eventsource': 'Server-sent events', 'eventsource-1.0': 'Server-sent events, HTTP/1.0',
-};
-
-function readersTable(rate) {
-    const rows = Object.entries(rate.readers)
-        .filter(([, { connected, lag }]) => connected || lag)
-        .map(([transport, { connected, lag }]) =>
-            [TRANSPORTS[transport] ?? transport, number(connected), number(lag)]);
-    if (!rows.length)
-        return make('p', { class: 'muted' }, 'Nobody is connected.');
-    return table('Readers by transport', ['Transport', 'Connected', 'Largest lag, entries'], rows,
-        [1, 2]);
-}
-
-/** The number in a position. */
-function seqOf(position) {
-    return Number(position.slice(position.lastIndexOf('-') + 1));
-}
-
-function changes(one, n) {
-    const most = one.filter ? 'at most ' : '';
-    return `${most}${number(n)} ${n === 1 ? 'change' : 'changes'}`;
-}
-
-/** What happens if the subscription goes on behind a position: how many changes come again, or,
- * where it is negative, never. */
-function redeliveryText(one, position) {
-    const n = seqOf(one.position) - seqOf(position);
-    return Number.isNaN(n) ? 'This is no position.'
-        : n > 0 ? `Sends ${changes(one, n)} again.`
-        : n < 0 ? `Leaves out ${changes(one, -n)}.`
-        : 'Sends nothing again: the subscription is here. Choose an earlier position.';
-}
-
-function redeliverForm(page, subscription) {
-    const { position, callback } = subscription;
-    const effect = make('output', { class: 'muted' }, redeliveryText(subscription, position));
-    const after = make('input', {
-        type: 'text', value: position, required: true, spellcheck: 'false',
-        oninput: () => { effect.textContent = redeliveryText(subscription, after.value); },
-    });
-    const path = setPath(page.name, `/subscriptions/${subscription.id}/redeliver`);
-    const button = make('button', {}, 'Redeliver from here');
-    return make('form', {
-        class: 'inline', onsubmit: async event => {
-            event.preventDefault();
-            const n = seqOf(position) - seqOf(after.value), text = redeliveryText(subscription, after.value);
-            if (!n) {
-                announce(text, 'bad');
-                return;
-            }
-            await perform(button, async () => {
-                await ask(`${path}?after=${encodeURIComponent(after.value)}`, { method: 'POST' });
-                await page.redraw();
-            }, `The hub goes on behind ${after.value}.`,
-            `${text} The hub goes on behind ${after.value}, for ${callback}.`, n > 0 ? 'Send again' : 'Leave out');
-        },
-    }, labelled('After position', after), button, effect);
-}
-
-/* Attempts */
-
-const KINDS = { delivery: 'delivery', again: 'sent again', test: 'test' };
-const OUTCOMES = { delivered: 'good', failed: 'bad', skipped: 'bad', ended: 'warning' };
-
-function rangeOf({ first, last, entries }) {
-    return !entries ? 'none' : first === last ? number(first)
-        : `${number(first)}–${number(last)}${last - first + 1 === entries ? '' : ` (${number(entries)})`}`;
-}
-
-/** A button that makes an attempt, says how it ended, and shows it in the table. */
-function attemptButton(page, text, path, label) {
-    return workButton(text, { 'aria-label': label }, async button => {
-        const { outcome, status, error, ms } = await askJson(path, { method: 'POST' });
-        button.dispatchEvent(new CustomEvent('attempt', { bubbles: true }));
-        const words = status ? `The callback answered ${status} in ${number(ms)} ms.`
-            : `The callback did not answer: ${error}.`;
-        if (outcome !== 'delivered')
-            throw new Error(words);
-        return words;
-    });
-}
-
-function attemptRow(page, path, isManaged, one) {
-    const again = `${path}/attempts?delivery=${encodeURIComponent(one.delivery)}`;
-    return [
-        time(one.time), KINDS[one.kind], rangeOf(one),
-        badge(one.status ? `${one.outcome}: ${one.status}` : one.outcome, OUTCOMES[one.outcome]),
-        `${number(one.ms)} ms`,
-        make('span', { class: 'answer' }, (one.answer ?? one.error ?? '–') + (one.answerCut ? ' …' : '')),
-        one.nextTry && Date.parse(one.nextTry) > Date.now() ? timeToCome(one.nextTry) : '–',
-        isManaged && one.entries ? attemptButton(page, 'Send again', again,
-            `Send again what came ${clock(one.time)}`) : '',
-    ];
-}
-
-/** The last attempts, which are read when somebody opens them, and stay open. */
-function attemptsPart(page, path, one, isManaged) {
-    const box = make('div', {});
-    const opened = page.opened ??= new Set();
-    const draw = async () => {
-        const { attempts, since } = await askJson(`${path}/attempts`, { signal: page.signal });
-        fill(box,
-            attempts.length ? table('Attempts', ['When', 'Kind', 'Entries', 'Outcome', 'Took', 'Answer',
-                'Next try', ''], attempts.map(row => attemptRow(page, path, isManaged, row)), [2, 4]) : '',
-            since && make('p', { class: 'muted' }, attempts.length ? '' : 'No attempt yet. ',
-                `None is missing since ${clock(since)} UTC.`));
-    };
-    const drawSoon = () => draw().catch(error => fill(box, make('p', { class: 'problem' }, error.message)));
-    const part = make('details', {
-        class: 'attempts', open: opened.has(one.id), ontoggle: () => {
-            opened[part.open ? 'add' : 'delete'](one.id);
-            if (part.open)
-                drawSoon();
-        },
-    }, make('summary', {}, 'Last attempts'), box);
-    return { part, drawSoon };
-}
-
-function endButton(page, subscription) {
-    const path = setPath(page.name, `/subscriptions/${subscription.id}`);
-    return workButton('End', { class: 'danger' }, async () => {
-        await ask(path, { method: 'DELETE' });
-        await page.redraw();
-    }, 'The subscription has ended.', `End the subscription of ${subscription.callback}? The hub sends it a`
-        + ' denial, and no further change.', 'End subscription');
-}
-
-function subscriptionState(subscription) {
-    if (subscription.lastError || subscription.nextTry)
-        return badge(subscription.lastStatus ? `fails: ${subscription.lastStatus}` : 'fails', 'bad');
-    if (subscription.state === 'pending')
-        return badge('pending', 'warning');
-    return badge(subscription.lag ? 'behind' : 'active', subscription.lag ? 'warning' : 'good');
-}
-
-function subscriptionCard(page, one) {
-    const isManaged = mayDo(page.token, 'manage', page.name);
-    const path = setPath(page.name, `/subscriptions/${one.id}`);
-    const { part, drawSoon } = attemptsPart(page, path, one, isManaged);
-    return make('article', {
-        class: 'card', 'aria-label': `Callback ${one.callback}`, onattempt: drawSoon,
-    },
-        make('h3', {}, one.callback, ' ', subscriptionState(one)),
-        facts([
-            ['Lag', one.lag ? `${number(one.lag)} behind` : 'none'],
-            ['Position', one.position],
-            ['Deliveries', number(one.deliveries ?? 0)],
-            ['Failed attempts', number(one.failures ?? 0)],
-            one.lastSuccess && ['Last success', time(one.lastSuccess)],
-            one.lastError && ['Last error', one.lastError],
-            one.nextTry && ['Next try', timeToCome(one.nextTry)],
-            one.leaseEnd && ['Lease ends', `${clock(one.leaseEnd)} UTC`],
-            one.owner && ['Owner', one.owner],
-            one.filter && ['Filter', one.filter],
-            one.form && ['Form', one.form],
-            one.signature && ['Signature', one.signature],
-        ]),
-        isManaged && one.state === 'active' && make('div', { class: 'buttons' },
-            redeliverForm(page, one), one.kind === 'callback' && attemptButton(page, 'Send a test', `${path}/test`),
-            endButton(page, one)),
-        part,
-        isManaged && commands([
-            curl(`${path}/attempts`, {}, page.token),
-            curl(`${path}/test`, { method: 'POST' }, page.token),
-            curl(`${path}/redeliver?after=${one.position}`, { method: 'POST' }, page.token),
-            curl(path, { method: 'DELETE' }, page.token),
-        ]));
-}
-
-/** A time to come. */
-function timeToCome(datetime) {
-    const seconds = Math.max(0, (Date.parse(datetime) - Date.now()) / 1000);
-    return make('time', { title: `${clock(datetime)} UTC` }, `in ${duration(seconds)}`);
-}
-
-async function drawSubscriptions(page, box) {
-    const { subscriptions, next } = await askJson(setPath(page.name, '/subscriptions'),
-        { signal: page.signal });
-    fill(box,
-        !subscriptions.length && make('p', { class: 'muted' }, 'No callback subscribes to this set.'),
-        subscriptions.map(one => subscriptionCard(page, one)),
-        next && make('p', { class: 'muted' }, 'There are more. `tidings` and curl list all of them.'));
-}
-
-function readersView(page) {
-    const rates = make('div', {}), callbacks = make('div', {});
-    const seesCallbacks = mayDo(page.token, 'manage', page.name) || mayDo(page.token, 'observe');
-
-    page.redraw = () => seesCallbacks && drawSubscriptions(page, callbacks)
-        .catch(error => fill(callbacks, make('p', { class: 'problem' }, error.message)));
-    page.every(5000, async () => {
-        const rate = await askJson(setPath(page.name, '/rate'), { signal: page.signal });
-        fill(rates, make('div', { class: 'charts' }, chart('Entries', rate.entries, 'rate', rate.since),
-            chart('Lag of readers', rate.lags, 'lag', rate.since)), readersTable(rate));
-        // What somebody fills in stays.
-        if (!callbacks.contains(document.activeElement))
-            await page.redraw();
-    }).catch(error => fill(rates, make('p', { class: 'problem' }, error.message)));
-    return [
-        section('Connected readers', rates),
-        seesCallbacks && section('Callbacks (WebSub)', callbacks),
-        commands([
-            ...seesCallbacks ? [curl(setPath(page.name, '/subscriptions'), {}, page.token)] : [],
-            curl(setPath(page.name, '/rate'), {}, page.token),
-        ]),
-    ];
-}
-
 /* Settings */
 
 function settingText(name, value) {
@@ -668,7 +452,7 @@ function settingsView(page) {
             ['Entries of the open list', number(lists.entries)],
             ['Files of closed lists', bytes(lists.fileBytes)],
         ])),
-        commands([`tidings get ${quote(setUrl(page))}`, curl(setPath(page.name), {}, page.token)]),
+        commands([`tidings get ${quote(setUrl(page.name))}`, curl(setPath(page.name), {}, page.token)]),
         isManaged && removalSection(page),
     ];
 }
@@ -694,7 +478,7 @@ function postView(page) {
     const request = () =>
         ({ method: 'POST', body: JSON.stringify(entry()), type: 'application/json' });
     const drawLines = () => fill(lines, commands([
-        `tidings publish ${quote(setUrl(page))} --change ${change.value} ${quote(entry().loc)}`,
+        `tidings publish ${quote(setUrl(page.name))} --change ${change.value} ${quote(entry().loc)}`,
         curl(path, request(), page.token),
     ]));
     for (const field of [loc, change, type, tags])
@@ -717,34 +501,15 @@ function postView(page) {
 
 /* The page */
 
+/** Title, what shows it, and the rights of which it needs one. */
 const VIEWS = {
     live: ['Live', liveView],
     history: ['History', historyView],
     readers: ['Readers', readersView],
+    harvest: ['Harvest', harvestView, ['publish', 'manage']],
     settings: ['Settings', settingsView],
-    post: ['Post', postView, 'publish'],
+    post: ['Post', postView, ['publish']],
 };
-
-/** How the set stands to the source that it is harvested from. */
-function harvestSection(report) {
-    const troubles = harvestTroubles(report);
-    return section('Harvest',
-        make('p', { class: 'harvest' }, report.source, ' ', make('span', { class: 'muted' }, report.kind),
-            spaced(troubles.length ? troubles : [badge('complete', 'good')])),
-        report.not_complete && make('p', { class: 'problem' },
-            `Not known to be complete: ${report.not_complete}`),
-        report.left_out > 0 && make('p', { class: 'muted' },
-            `Left out: ${number(report.left_out)} rows`, report.left_out_example && `, such as ${report.left_out_example}`),
-        facts([
-            ['Complete as of', report.complete_as_of ? time(report.complete_as_of) : 'never'],
-            ['Last look', time(report.last_look)],
-            ['Added, changed, deleted',
-                [report.added, report.changed, report.deleted].map(number).join(', ')],
-            ['Held back', number(report.held_back)],
-            ['Left out, mended', [report.left_out, report.mended].map(number).join(', ')],
-            report.every_s && ['Looks every', duration(report.every_s)],
-        ]));
-}
 
 function drawFacts(box, set) {
     const readers = Object.values(set.subscribers).reduce((a, b) => a + b, 0);
@@ -766,10 +531,11 @@ export async function showSet(main, { name, view, token, signal, every }) {
         async reload() {
             page.set = await askJson(setPath(name), { signal });
             drawFacts(factsBox, page.set);
+            page.renew?.();
         },
     };
-    const views = Object.entries(VIEWS).filter(([, [, , right]]) =>
-        !right || mayDo(token, right, name));
+    const views = Object.entries(VIEWS).filter(([, [, , rights]]) =>
+        !rights || rights.some(right => mayDo(token, right, name)));
     const chosen = VIEWS[view] && views.some(([key]) => key === view) ? view : 'live';
     drawFacts(factsBox, set);
     document.title = `${name} – Tidings`;

@@ -3,8 +3,8 @@
  */
 
 import {
-    announce, ask, bytes, commands, confirmed, curl, Fields, fill, labelled, make, number, perform, quote,
-    root, section, setPath,
+    announce, ask, bytes, commands, confirmed, curl, Fields, fill, labelled, make, number, perform,
+    quote, section, setPath, setUrl,
 } from './console-parts.js';
 
 /** The settings: rows of Fields, whose options are those of `tidings set create`. */
@@ -39,10 +39,6 @@ async function send(path, request) {
             throw error;
         return ask(`${path}${add}discard=yes`, request);
     }
-}
-
-function setUrl(name) {
-    return new URL(setPath(name), root).href;
 }
 
 /** The form that changes the settings of a set. */

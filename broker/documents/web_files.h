@@ -20,9 +20,10 @@ extern const struct web_file web_tidings_js;
 extern const struct web_file web_tidings_d_ts;
 
 /* The console */
-extern const struct web_file web_console_js, web_console_parts_js,
-    web_console_set_js, web_console_settings_js, web_console_sign_in_js,
-    web_console_tokens_js, web_console_css, web_icon_svg;
+extern const struct web_file web_console_js, web_console_harvest_js,
+    web_console_parts_js, web_console_readers_js, web_console_set_js,
+    web_console_settings_js, web_console_sign_in_js, web_console_tokens_js,
+    web_console_css, web_icon_svg;
 
 /* The descriptions of all routes and streams (http/openapi.c) */
 extern const struct web_file broker_http_openapi_json,

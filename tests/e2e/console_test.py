@@ -2,6 +2,7 @@
 and on one of a phone, in light and in dark."""
 
 import datetime
+import hmac
 import json
 import math
 import re
@@ -124,7 +125,7 @@ def test_an_operator_works_by_keyboard(forty, open_console, look):
     assert news.changelist(1).entries[-1].loc == "http://example.com/by-form"
 
 
-VIEWS = ("live", "history", "readers", "settings", "post")
+VIEWS = ("live", "history", "readers", "harvest", "settings", "post")
 PAGES = ("#/", *(f"#/sets/{CHOSEN}/{view}" for view in VIEWS), "#/broker", "#/sign-in")
 
 # WCAG 2.2: names of controls, one h1, no level of headings left out, ids once, the
@@ -179,6 +180,8 @@ def visit_all(console, callbacks):
             console.wait("texts('.card').length == 1 && texts('.chart').length == 2")
         if page.endswith("broker"):
             console.wait("texts('.chart').length == 2")
+        if page.endswith("harvest"):
+            console.wait("texts('h2').join() == 'Harvest,Consent to deletions,Report,Start a harvest'")
         yield page
 
 
@@ -186,6 +189,7 @@ def visit_all(console, callbacks):
 def test_everybody_can_use_it(forty, open_console, callbacks, look):
     console = open_console(forty, look)
     callbacks.join(forty.set(CHOSEN))
+    forty.set(CHOSEN).put_harvest(held_back=120)
     for page in visit_all(console, callbacks):
         assert console.value(CHECKS) == [], page
         console.check_width()
@@ -216,7 +220,8 @@ def test_the_policy_lets_own_files_run_alone(broker):
     page = broker.get("/")
     assert page["Content-Security-Policy"] == POLICY
     assert page["Cache-Control"] == "no-cache"
-    for path in ("/console.js", "/console-parts.js", "/console-set.js", "/tidings.js"):
+    files = [f"/console-{part}.js" for part in ("harvest", "parts", "readers", "set", "settings")]
+    for path in ("/console.js", "/tidings.js", *files):
         answer = broker.get(path)
         assert answer["Content-Type"] == "text/javascript; charset=utf-8"
         for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval("):
@@ -308,7 +313,8 @@ def test_an_action_without_its_right_is_not_shown(guarded, open_console):
         console.go(f"#/sets/news/{view}")
         assert views(console) == "Live History Readers Settings"
         console.wait("!text('.view').includes('Reading')")
-        console.expect(ACTIONS, 0)
+        # Who may subscribe may subscribe a callback.
+        console.expect(ACTIONS, 2 if view == "readers" else 0)
     console.expect("document.body.innerText.includes('Callbacks')", False)
     console.go("#/broker")
     console.wait("text('.broker').includes('right to observe')")
@@ -317,7 +323,7 @@ def test_an_action_without_its_right_is_not_shown(guarded, open_console):
     sign_in(console, guarded.token)
     console.wait("texts('.set .name').join(' ').includes('secret')")
     console.go("#/sets/news/settings")
-    assert views(console) == "Live History Readers Settings Post"
+    assert views(console) == "Live History Readers Harvest Settings Post"
     console.wait(f"{ACTIONS} > 0")
 
 
@@ -654,21 +660,37 @@ def click(console, text):
                   f".find(b => b.innerText.trim() == {json.dumps(text)}).click()")
 
 
-# The help beside a field is that of the option.
-def test_each_setting_has_the_help_of_its_option(broker, open_console, run):
+# The help beside a field is that of the option, and the other options are known to have none.
+@pytest.mark.parametrize(
+    "page, command, own, others",
+    [
+        ("#/new", "set create", "", "set-url"),
+        ("#/sets/news/readers", "subscriptions add", "callback secret", "secret-file json"),
+        (
+            "#/sets/news/harvest",
+            "harvest",
+            "source-urls",
+            "once accept-deletions dry-run state after min-free max-entries target-header json verbose",
+        ),
+    ],
+    ids=["settings", "subscription", "harvest"],
+)
+def test_each_field_has_the_help_of_its_option(broker, open_console, run, page, command, own, others):
+    broker.set("news").create()
     console = open_console(broker)
-    console.go("#/new")
+    console.go(page)
     helps = console.value("[...document.querySelectorAll('.fields .help')].map(p => p.textContent)")
-    labels = console.value("[...document.querySelectorAll('.fields label')].map(l => l.textContent.split(',')[0])")
-    said = run("tidings", "set", "create", "--help").output()
-    said = " ".join(said.split())
-    for label, text in zip(labels, helps, strict=True):
-        option = "--" + label.lower().replace(" ", "-")
+    labels = console.value("[...document.querySelectorAll('.fields label')].map(l => l.textContent)")
+    labels = [re.split("[,:]", label)[0].lower().replace(" ", "-") for label in labels]
+    known = run("tidings", *command.split(), "--help").output()
+    said = " ".join(known.split())
+    for option, text in zip(labels, helps, strict=True):
         text = re.sub(r" \((daily|all|one a line).*\)$", "", text)
-        assert re.search(re.escape(option) + r"( \S+)? " + re.escape(text), said), option
-    known = run("tidings", "set", "create", "--help").output()
+        if option not in own.split():
+            assert re.search(re.escape(f"--{option}") + r"( \S+)? " + re.escape(text), said), option
     options = set(re.findall(r"^  --([a-z-]+)", known.split("--config")[0], re.M))
-    assert {label.lower().replace(" ", "-") for label in labels} == options - {"set-url"}
+    fields = set(labels) - set(own.split()) - {"token-file"}
+    assert fields == options - set(others.split())
 
 
 @pytest.mark.parametrize("look", LOOKS, ids="{0.width}-{0.scheme}".format)
@@ -740,3 +762,166 @@ def test_a_setting_that_costs_bytes_asks(broker, open_console):
     click(console, "Delete these bytes")
     console.wait("text('#announcement') == 'The settings are changed.'")
     assert news.state()["settings"].get("content", "none") == "none"
+
+
+# Subscriptions
+
+OUTCOME = "text('form [role=status]')"
+
+
+# The hub asks the callback; the page follows what it answers.
+@pytest.mark.parametrize("look", LOOKS[::3], ids="{0.width}-{0.scheme}".format)
+def test_a_callback_is_subscribed(broker, callbacks, open_console, look):
+    news = broker.set("news").create()
+    good, bad = callbacks.add(), callbacks.add()
+    bad.next(404, of="verification")
+    console = open_console(broker, look)
+    console.go("#/sets/news/readers")
+    console.focus("input", "Callback")
+    console.type(bad.url)
+    console.press("Enter")
+    console.wait(f"{OUTCOME}.includes('The callback has not confirmed, so the hub has dropped the request')")
+    console.wait("text('.view').includes('No callback subscribes')")
+    field(console, "Callback", good.url)
+    console.focus("button", "Make a secret")
+    console.press("Enter")
+    secret = console.value("document.activeElement.value")
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{32}", secret)
+    field(console, "Lease", "3600")
+    field(console, "Form", "json")
+    field(console, "Change", "updated\ndeleted\n")
+    field(console, "Prefix", "http://example.com/a&b")
+    field(console, "Interval", "0.5")
+    command, request = console.value("[...document.querySelectorAll('form code')].map(c => c.textContent)")
+    assert command == (
+        f"tidings subscriptions add {news.url} {good.url} --secret-file FILE --lease 3600 --interval 0.5"
+        " --form json --change updated --change deleted --prefix 'http://example.com/a&b'"
+    )
+    assert request.startswith("tr -d '\\n' <FILE | curl -d 'hub.mode=subscribe&hub.topic=http")
+    assert request.endswith(f"{broker.url}/hub --data-urlencode hub.secret@-")
+    console.expect(f"document.body.innerText.includes({json.dumps(secret)})", False)
+    console.check_axe()
+    good.hold()
+    click(console, "Subscribe")
+    console.wait(f"text('.card .badge') == 'pending' && {OUTCOME}.includes('asks the callback')")
+    console.expect("document.querySelectorAll('.card button, .card details').length", 0)
+    console.check_width()
+    console.check_axe()
+    console.shoot("pending")
+    good.release()
+    console.wait(f"{OUTCOME}.startsWith('The callback has confirmed: subscription ')")
+    console.wait("text('.card .badge') == 'active'")
+    console.check_width()
+    console.shoot("subscribed")
+    one = hub.find(news, good)
+    wanted = {"form": "json", "interval": 0.5, "hasSecret": True}
+    assert {name: one[name] for name in wanted} == wanted
+    news.post_change("http://example.com/a&b", "created")
+    news.post_change("http://example.com/a&b", "updated")
+    delivery = good.deliveries.wait(1)
+    signed = hmac.new(secret.encode(), delivery.body, "sha256").hexdigest()
+    assert delivery["X-Hub-Signature"] == f"sha256={signed}" and b'"created"' not in delivery.body
+    lines = console.value("[...document.querySelectorAll('.card code')].map(c => c.textContent)")
+    verbs = [line.split()[2] for line in lines if line.startswith("tidings subscriptions ")]
+    assert verbs == ["attempts", "test", "redeliver", "redeliver", "end"]
+    # A renewal, which the callback refuses; the subscription stays.
+    good.next(404, of="verification")
+    click(console, "Subscribe")
+    console.wait(f"{OUTCOME}.includes('has not confirmed')")
+    console.expect("text('.card .badge')", "active")
+    # The hub refuses at once.
+    field(console, "Form", "")
+    field(console, "Change", "moved")
+    click(console, "Subscribe")
+    console.wait(f"{OUTCOME}.includes('change')")
+    console.expect("document.querySelector('form [role=status]').className", "problem")
+
+
+# A token that may not list subscriptions does not see how it ends.
+def test_a_reader_subscribes_a_callback(start_broker, callbacks, open_console):
+    broker = start_broker(*hub.LOOPBACK)
+    broker.add_token("root", admin=True)
+    reader = broker.add_token("reader", subscribe=["news"])
+    news = broker.set("news").create()
+    console = open_console(broker)
+    sign_in(console, reader)
+    console.wait("text('.who') == 'reader'")
+    console.go("#/sets/news/readers")
+    callback = callbacks.add()
+    field(console, "Callback", callback.url)
+    click(console, "Subscribe")
+    console.wait(f"{OUTCOME}.includes('right to manage or observe')")
+    assert hub.wait_active(news, callback)["owner"] == "reader"
+
+
+# Harvests
+
+
+def lines_of(console, head):
+    """The lines to copy of the section with that head."""
+    section = "[...document.querySelectorAll('section')].find(s => s.querySelector('h2').innerText == %s)"
+    return console.value(f"[...{section % json.dumps(head)}.querySelectorAll('code')].map(c => c.textContent)")
+
+
+@pytest.mark.parametrize("look", LOOKS[::3], ids="{0.width}-{0.scheme}".format)
+def test_a_form_writes_the_lines_of_a_harvest(broker, open_console, look):
+    news = broker.set("news").create()
+    console = open_console(broker, look)
+    console.go("#/sets/news/harvest")
+    console.expect("text('.view').startsWith('No harvester has reported on this set.')", True)
+    console.expect("text('.view').includes('the broker does not run it')", True)
+    console.focus("textarea", "Source URLs")
+    console.type("https://example.org/a.xml https://example.org/b?x=1&y=it's")
+    console.focus("input", "Every")
+    console.type("1h")
+    console.press("Enter")
+    console.expect("location.hash", "#/sets/news/harvest")
+    field(console, "Filter", "tag=a b")
+    field(console, "Republish", "true")
+    command, path, unit, start = lines_of(console, "Start a harvest")
+    options = "--every 1h --filter 'tag=a b' --republish"
+    sources = "https://example.org/a.xml 'https://example.org/b?x=1&y=it'\\''s'"
+    assert command == f"tidings harvest {sources} {news.url} {options}"
+    assert path == "/etc/tidings/harvest/news.conf"
+    # systemd takes the backslashes away, in two steps.
+    assert unit.splitlines() == [
+        r"SOURCES=https://example.org/a.xml https://example.org/b?x=1&y=it\\'s",
+        f"SET={news.url}",
+        r"OPTIONS=--every 1h --filter tag=a\\ b --republish",
+    ]
+    assert start == "systemctl enable --now tidings-harvest@news"
+    console.check_width()
+    console.check_axe()
+    console.shoot("harvest-form")
+    console.focus("button", "Copy SOURCES line")
+
+
+# What a report holds back is consented to by its number.
+def test_held_back_deletions_show_their_consent(broker, open_console):
+    news = broker.set("news").create()
+    news.put_harvest(held_back=1200)
+    console = open_console(broker)
+    console.go("#/sets/news/harvest")
+    console.wait("text('.view .problem').startsWith('1,200 deletions wait for consent')")
+    once = f"http://example.com/sitemap.xml {news.url} "
+    end = "--once --accept-deletions 1200"
+    assert lines_of(console, "Consent to deletions") == [
+        f"tidings harvest {once}{end}",
+        "systemctl stop tidings-harvest@news",
+        f"runuser -u tidings-harvest -- tidings harvest {once}--state /var/lib/tidings-harvest/news {end}",
+        "systemctl start tidings-harvest@news",
+    ]
+    # The next look has none; what somebody has typed stays.
+    field(console, "Every", "2h")
+    news.put_harvest(held_back=0)
+    console.wait("!text('.view').includes('wait for consent')")
+    assert lines_of(console, "Start a harvest")[0].endswith("--every 2h")
+    assert lines_of(console, "Report") == [
+        f"curl {news.url}/harvest",
+        f"curl -X DELETE {news.url}/harvest",
+    ]
+    console.focus("button", "Forget the report")
+    console.press("Enter")
+    console.wait("text('#announcement') == 'The report is forgotten.'")
+    console.wait("text('.view').startsWith('No harvester has reported') && !document.querySelector('.harvest')")
+    assert news.get("harvest").status == 404

@@ -19,7 +19,8 @@ PUBLIC = {
     *("/", "/openapi.json", "/asyncapi.json", "/robots.txt", "/tidings.js"),
     *("/tidings.d.ts", "/icon.svg", "/doc", "/doc/{page}", "/llms.txt", "/llms-full.txt"),
     *("/tidings.css", "/console.js", "/console-parts.js", "/console-set.js"),
-    *("/console-settings.js", "/console-sign-in.js", "/console-tokens.js"),
+    *("/console-settings.js", "/console-readers.js", "/console-harvest.js"),
+    *("/console-sign-in.js", "/console-tokens.js"),
     *("/console.css", "/tokens/self", "/session", "/hub", "/hub/keys"),
 }
 

@@ -141,8 +141,8 @@ def test_each_document_asks_for_its_right(guarded):
         for method in ("GET", "HEAD"):
             check(guarded, method, path, rights)
     public = {path for path, rights in DOCUMENTS.items() if not rights}
-    console = {"/console.js", "/console-parts.js", "/console-set.js", "/console-settings.js", "/console.css"}
-    console |= {"/console-sign-in.js", "/console-tokens.js"}
+    parts = ("harvest", "parts", "readers", "set", "settings", "sign-in", "tokens")
+    console = {"/console.js", "/console.css", *(f"/console-{part}.js" for part in parts)}
     files = {"/robots.txt", "/tidings.js", "/tidings.d.ts", "/icon.svg", "/tidings.css"}
     pages = {"/doc", "/doc/{page}", "/llms.txt", "/llms-full.txt"}
     assert public == {"/", "/openapi.json", "/asyncapi.json"} | files | console | pages
