@@ -76,6 +76,12 @@ export function facts(pairs) {
         make('div', {}, make('dt', {}, name), make('dd', { title }, value))));
 }
 
+/** The headline of a page, with a link to the page of the documentation that explains it. */
+export function headline(page, ...children) {
+    return make('div', { class: 'headline' }, make('h1', { tabindex: -1 }, children),
+        make('a', { href: `doc/${page}.html` }, `Help: ${page}`));
+}
+
 export function section(title, ...children) {
     const id = freshId();
     return make('section', { 'aria-labelledby': id }, make('h2', { id }, title), ...children);
@@ -345,11 +351,6 @@ export function commandLines(lines) {
 /** The same, behind a line to open. */
 export function commands(lines) {
     return make('details', { class: 'commands' }, make('summary', {}, 'In a terminal'), commandLines(lines));
-}
-
-/** A link to a page of the documentation. */
-export function helpLink(page, text) {
-    return make('a', { class: 'help-link', href: `doc/${page}.html` }, `Help: ${text}`);
 }
 
 /* Fields of forms */

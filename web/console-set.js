@@ -6,7 +6,7 @@
 
 import { harvestSection, harvestView } from './console-harvest.js';
 import {
-    announce, ask, askJson, badge, bytes, choice, clock, commands, curl, duration, facts, fill, labelled,
+    announce, ask, askJson, badge, bytes, choice, clock, commands, curl, duration, facts, fill, headline, labelled,
     make, mayDo, number, ownUrl, perform, quote, renewTimes, section, setPath, setUrl, table, time, workButton,
 } from './console-parts.js';
 import { readersView } from './console-readers.js';
@@ -501,14 +501,14 @@ function postView(page) {
 
 /* The page */
 
-/** Title, what shows it, and the rights of which it needs one. */
+/** Title, what shows it, its page of the documentation, and the rights of which it needs one. */
 const VIEWS = {
-    live: ['Live', liveView],
-    history: ['History', historyView],
-    readers: ['Readers', readersView],
-    harvest: ['Harvest', harvestView, ['publish', 'manage']],
-    settings: ['Settings', settingsView],
-    post: ['Post', postView, ['publish']],
+    live: ['Live', liveView, 'following'],
+    history: ['History', historyView, 'documents'],
+    readers: ['Readers', readersView, 'hub'],
+    harvest: ['Harvest', harvestView, 'harvesting', ['publish', 'manage']],
+    settings: ['Settings', settingsView, 'sets'],
+    post: ['Post', postView, 'publishing', ['publish']],
 };
 
 function drawFacts(box, set) {
@@ -534,7 +534,7 @@ export async function showSet(main, { name, view, token, signal, every }) {
             page.renew?.();
         },
     };
-    const views = Object.entries(VIEWS).filter(([, [, , rights]]) =>
+    const views = Object.entries(VIEWS).filter(([, [, , , rights]]) =>
         !rights || rights.some(right => mayDo(token, right, name)));
     const chosen = VIEWS[view] && views.some(([key]) => key === view) ? view : 'live';
     drawFacts(factsBox, set);
@@ -542,7 +542,7 @@ export async function showSet(main, { name, view, token, signal, every }) {
     fill(main,
         make('nav', { class: 'crumbs', 'aria-label': 'Where you are' },
             make('a', { href: '#/' }, 'Sets'), make('span', { 'aria-hidden': 'true' }, ' / ')),
-        make('h1', { tabindex: -1 }, name),
+        headline(VIEWS[chosen][2], name),
         set.title && make('p', { class: 'lead' }, set.title),
         factsBox,
         make('nav', { class: 'views', 'aria-label': 'Views of the set' }, views.map(([key, [title]]) =>

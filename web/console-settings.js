@@ -3,7 +3,7 @@
  */
 
 import {
-    announce, ask, bytes, commands, confirmed, curl, Fields, fill, labelled, make, number, perform,
+    announce, ask, bytes, commands, confirmed, curl, Fields, fill, headline, labelled, make, number, perform,
     quote, section, setPath, setUrl,
 } from './console-parts.js';
 
@@ -81,7 +81,7 @@ export function showNewSet(main, { token }) {
     fill(main,
         make('nav', { class: 'crumbs', 'aria-label': 'Where you are' },
             make('a', { href: '#/' }, 'Sets'), make('span', { 'aria-hidden': 'true' }, ' / ')),
-        make('h1', { tabindex: -1 }, 'A new set'),
+        headline('sets', 'A new set'),
         make('form', {
             class: 'settings', onsubmit: event => {
                 event.preventDefault();

@@ -10,7 +10,7 @@
  */
 
 import {
-    ask, askJson, badge, clock, commands, copyable, curl, facts, Fields, fill, helpLink, labelled, make, perform, quote,
+    ask, askJson, badge, clock, commands, copyable, curl, facts, Fields, fill, headline, labelled, make, perform, quote,
     section, table, time, workButton,
 } from './console-parts.js';
 
@@ -99,11 +99,11 @@ function tokenForm(user, once, redraw) {
 
 /** What an open broker says: it has no administrator. */
 function showClosing(main) {
-    fill(main, make('h1', { tabindex: -1 }, 'Tokens'),
+    fill(main, headline('tokens', 'Tokens'),
         make('p', { class: 'lead' }, 'This broker is open: everybody who reaches it may publish and manage sets.'
             + ' The first token closes it. Its operator makes it on the machine of the broker:'),
         copyable('tidingsd token add root --admin'),
-        make('p', {}, 'Then sign in with that token to make others here. ', helpLink('tokens', 'Tokens')));
+        make('p', {}, 'Then sign in with that token to make others here.'));
 }
 
 /** The page of all tokens. */
@@ -124,7 +124,7 @@ export async function showTokens(main, { token, signal, every }) {
         ])));
     };
     await draw();
-    fill(main, make('h1', { tabindex: -1 }, 'Tokens'), helpLink('tokens', 'Tokens'), once, list,
+    fill(main, headline('tokens', 'Tokens'), once, list,
         commands([curl('tokens', {}, token), 'tidingsd token list']),
         section('Make a token', tokenForm(token, once, draw)));
     return every(10_000, draw, true);
@@ -174,7 +174,7 @@ export async function showToken(main, { token, signal, name }) {
     fill(main,
         make('nav', { class: 'crumbs', 'aria-label': 'Where you are' },
             make('a', { href: '#/tokens' }, 'Tokens'), make('span', { 'aria-hidden': 'true' }, ' / ')),
-        make('h1', { tabindex: -1 }, name), helpLink('tokens', 'Tokens'), once, box,
+        headline('tokens', name), once, box,
         commands([curl(tokenPath(name), {}, token), 'tidingsd token list']),
         name !== 'everyone' && !one.certificate
             && section('Rotate', rotateForm(token, name, once, draw)),

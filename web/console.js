@@ -13,8 +13,8 @@
 
 import {
     announce, ask, askJson, badge, bytes, chart, choice, clock, commands, curl, facts, fill,
-    harvestTroubles, labelled, make, mayDo, number, perform, quote, redrawSparkline, Refusal, renewTimes, root,
-    section, shortNumber, spaced, sparkline, table, time, workButton,
+    harvestTroubles, headline, labelled, make, mayDo, number, perform, quote, redrawSparkline, Refusal,
+    renewTimes, root, section, shortNumber, spaced, sparkline, table, time, workButton,
 } from './console-parts.js';
 import { showSet } from './console-set.js';
 import { showNewSet } from './console-settings.js';
@@ -273,7 +273,7 @@ function showSets(main, { signal, every }) {
     addEventListener('resize', () => list.draw(), { signal });
     document.title = 'Sets – Tidings';
     fill(main,
-        make('h1', { tabindex: -1 }, 'Sets ', count),
+        headline('console', 'Sets ', count),
         make('div', { class: 'toolbar' }, labelled('Filter', filter), labelled('Order', order),
             token.admin || token.manage?.length ? make('a', { class: 'button', href: '#/new' }, 'New set') : ''),
         list.element, empty,
@@ -338,7 +338,7 @@ function relaysTable(relays) {
 function showBroker(main, { signal, every }) {
     const box = make('div', { class: 'broker' });
     document.title = 'Broker – Tidings';
-    fill(main, make('h1', { tabindex: -1 }, 'Broker'), box,
+    fill(main, headline('watching', 'Broker'), box,
         commands([curl('readyz'), curl('status', {}, token), curl('bridges', {}, token),
             curl('relays', {}, token), curl('metrics', {}, token)]));
     return every(5000, async () => {
@@ -396,7 +396,7 @@ function showSignIn(main, reason) {
     });
     const button = make('button', { class: 'primary' }, 'Sign in');
     document.title = 'Sign in – Tidings';
-    fill(main, make('h1', { tabindex: -1 }, 'Sign in'),
+    fill(main, headline('tokens', 'Sign in'),
         reason && make('p', { class: 'lead' }, reason),
         make('form', {
             class: 'card narrow', onsubmit: event => {

@@ -197,6 +197,17 @@ def test_everybody_can_use_it(forty, open_console, callbacks, look):
     console.shoot("sign-in")
 
 
+# Each page names the one of the documentation that explains it, and the broker has it.
+def test_each_page_leads_to_its_documentation(forty, open_console):
+    console = open_console(forty)
+    pages = "console following documents hub harvesting sets publishing watching tokens"
+    for page, name in zip(PAGES, pages.split(), strict=True):
+        console.go(page)
+        console.expect("text('.headline a')", f"Help: {name}")
+        path = console.value("new URL(document.querySelector('.headline a').href).pathname")
+        assert path == f"/doc/{name}.html" and forty.get(path).status == 200
+
+
 def test_markup_stays_text(start_broker, open_console):
     broker = start_broker()
     news = broker.set("news").create(title=MARKUP)
