@@ -495,6 +495,7 @@ open_sets(struct broker *b, struct problem *why)
         rc = membership_open(&b->membership, b->config, why);
     if (!rc && b->membership)
         b->start->sets.journal = b->membership->journal;
+    b->http.membership = b->membership;
     if (!rc)
         rc = registry_open(&b->http.registry, &b->start->sets, why);
     if (!rc && *bucket_address(b->config))

@@ -12,12 +12,6 @@
 /* For a connection, and for an answer. */
 #define PATIENCE_US 10000000
 
-/* A broker that runs reports each second. */
-#define SILENT_US 5000000
-
-/* A broker that runs is behind by some records, while others post. */
-#define BEHIND_BYTES ((uint64_t)64 << 20)
-
 struct values {
     char data[4096];
     char cluster[2048];
@@ -420,24 +414,22 @@ print_servers(const struct pg_options *options)
 static void
 print_broker(const struct pg_broker *broker, void *user)
 {
+    static const char *const states[] = {
+        [BROKER_RUNS] = "runs",
+        [BROKER_BEHIND] = "is behind",
+        [BROKER_NEEDS_BACKUP] = "needs a backup",
+        [BROKER_AWAY] = "is away",
+        [BROKER_AHEAD] = "has records that the journal has lost (cluster mend)",
+    };
     struct report *report = user;
-    bool is_silent = !broker->is_running || broker->silent_us > SILENT_US;
-    const char *state = "runs";
+    enum pg_broker_state state = pg_broker_judge(report->cluster, broker);
 
-    if (broker->n > report->cluster->end.n) /* also one that is away */
-        state = "has records that the journal has lost (cluster mend)";
-    else if (is_silent)
-        state = "is away";
-    else if (broker->n < report->cluster->first)
-        state = "needs a backup";
-    else if (broker->behind_bytes > BEHIND_BYTES)
-        state = "is behind";
     report->n_brokers++;
-    report->n_faults += strcmp(state, "runs") != 0;
+    report->n_faults += state != BROKER_RUNS;
     printf("broker %.*s: %s, record %" PRIu64 ", %" PRIu64
            " bytes behind, seen %.1f s ago%s%s%.*s\n",
-           SLICE_ARG(broker->name), state, broker->n, broker->behind_bytes,
-           (double)broker->silent_us / 1e6,
+           SLICE_ARG(broker->name), states[state], broker->n,
+           broker->behind_bytes, (double)broker->silent_us / 1e6,
            broker->is_reader ? ", reads only" : "",
            broker->owns.size > 0 ? ", owns " : "", SLICE_ARG(broker->owns));
 }
@@ -474,10 +466,7 @@ run_status(const struct arguments *given)
            cluster.has_hidden ? "; it shows more to a user with pg_monitor"
                               : "",
            cluster.public_url);
-    if (values->durable_by == DURABLE_STANDBYS &&
-        (!cluster.has_standbys ||
-         (cluster.n_standbys == 0 && !cluster.has_hidden)))
-        report.n_faults++;
+    report.n_faults += pg_cluster_lacks_standby(&cluster, values->durable_by);
     return report.n_faults > 0 || report.n_brokers == 0 ? EXIT_FAILED
                                                         : EXIT_GOOD;
 }

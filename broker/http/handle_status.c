@@ -1,8 +1,8 @@
 /*
  * handle_status.c - the state of the broker, for operators: whether the process
  * answers, whether it takes posts, its last hour and its disk, its metrics for
- * Prometheus, its options, and its bridges to MQTT brokers; and its backup, for
- * a client to fetch.
+ * Prometheus, its options, its bridges to MQTT brokers, and its cluster; and
+ * its backup, for a client to fetch.
  */
 #include <sys/statvfs.h>
 
@@ -13,6 +13,7 @@
 #include "broker/http/deferral.h"
 #include "broker/http/origins.h"
 #include "broker/http/routes.h"
+#include "broker/journal/membership.h"
 #include "broker/net/response.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/rates.h"
@@ -351,6 +352,23 @@ write_bridges(struct deferral *d, struct buf *to)
     bridges_write(d->http->bridges, d->principal, to);
 }
 
+/* The cluster */
+
+static void
+write_cluster(struct deferral *d, struct buf *to)
+{
+    const struct membership *m = d->http->membership;
+    struct log_copy copy;
+
+    if (!m) {
+        BUF_ADD(to, "{\"cluster\":false}\n");
+        return;
+    }
+    log_copy(d->http->registry->log, &copy);
+    cluster_report_write(pg_journal_report(m->journal), m->options.broker,
+                         &copy, to);
+}
+
 /* Reports, which no cache keeps */
 
 /* `write` runs on a worker, because it looks at every set, reads the disk, or
@@ -364,6 +382,7 @@ static const struct report_kind {
     [REPORT_CONFIG] = {"application/json", CONFIG_REPORT_MAX, write_config},
     [REPORT_METRICS] = {METRICS_TYPE, METRICS_TEXT_MAX, write_metrics},
     [REPORT_BRIDGES] = {"application/json", BRIDGES_TEXT_MAX, write_bridges},
+    [REPORT_CLUSTER] = {"application/json", CLUSTER_TEXT_MAX, write_cluster},
 };
 
 struct reporting {

@@ -22,7 +22,8 @@
 /* All that requests are answered with. The owner sets the members;
  * origins_init those from is_near to ports. */
 struct http {
-    struct registry *registry; /* before the server starts, as push */
+    struct registry *registry;     /* before the server starts, as push */
+    struct membership *membership; /* likewise; NULL: a single broker */
     struct push *push;
     struct access_log *access_log;       /* NULL: none */
     struct config_report *config_report; /* for GET /config */

@@ -46,7 +46,13 @@ handler_fn handle_changes_post, handle_multipart_post, handle_memory_get,
     handle_oai;
 
 /* What handle_report_get answers with. */
-enum report { REPORT_STATUS, REPORT_CONFIG, REPORT_METRICS, REPORT_BRIDGES };
+enum report {
+    REPORT_STATUS,
+    REPORT_CONFIG,
+    REPORT_METRICS,
+    REPORT_BRIDGES,
+    REPORT_CLUSTER
+};
 
 /* The result of looking up a path and a method. */
 struct route_found {

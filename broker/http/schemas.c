@@ -9,6 +9,7 @@
 #include "broker/hub/attempt_log.h"
 #include "broker/hub/hub_commands.h"
 #include "broker/hub/hub_keys.h"
+#include "broker/journal/cluster_report.h"
 #include "broker/push/follow_request.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/harvest.h"
@@ -122,7 +123,8 @@ static const struct json_shape *const shapes[] = {
     &token_request_shape,   &tokens_shape,          &options_shape,
     &option_shape,          &problem_shape,         &stream_heartbeat_shape,
     &resume_shape,          &set_end_shape,         &stream_end_shape,
-    &bridge_position_shape, &bridge_status_shape,
+    &bridge_position_shape, &bridge_status_shape,   &cluster_shape,
+    &cluster_broker_shape,
 };
 
 static const struct word {
@@ -134,6 +136,7 @@ static const struct word {
     {"flag", "{\"type\":\"boolean\"}"},
     {"count", "{\"type\":\"integer\",\"minimum\":0}"},
     {"number", "{\"type\":\"number\",\"minimum\":0}"},
+    {"seconds", "{\"type\":\"number\"}"}, /* a difference */
     {"null", "{\"type\":\"null\"}"},
     {"any", "{}"},
 };

@@ -13,6 +13,12 @@
 #define TABLES_EMPTY "PostgreSQL: the tables of the cluster are empty"
 #define NO_ROW       "PostgreSQL: it gave no row"
 
+/* A broker that runs reports each second. */
+#define SILENT_US 5000000
+
+/* A broker that runs is behind by some records, while others post. */
+#define BEHIND_BYTES ((uint64_t)64 << 20)
+
 /* So long after its end a broker's session may still be listed: the process of
  * PostgreSQL that served it notices later. */
 #define END_WAIT_US 1000000
@@ -25,7 +31,17 @@ connect_for(struct pg_connection *c, const struct pg_options *options,
     return pg_connect(c, why);
 }
 
-#define NO_CLUSTER "this database has no cluster"
+/* Connects. STATUS_NOT_FOUND: the database has no cluster. */
+static enum status
+connect_to_cluster(struct pg_connection *c, const struct pg_options *options,
+                   struct problem *why)
+{
+    enum status rc = connect_for(c, options, why);
+
+    if (!rc && !c->has_cluster)
+        rc = problem(why, STATUS_NOT_FOUND, "this database has no cluster");
+    return rc;
+}
 
 /* Runs statements in a connection of their own. STATUS_NOT_FOUND: they need a
  * cluster, which the database has not. */
@@ -34,10 +50,9 @@ run_alone(const struct pg_options *options, bool need_cluster,
           const struct pg_statement *statements, size_t n, struct problem *why)
 {
     struct pg_connection c;
-    enum status rc = connect_for(&c, options, why);
+    enum status rc = need_cluster ? connect_to_cluster(&c, options, why)
+                                  : connect_for(&c, options, why);
 
-    if (!rc && need_cluster && !c.has_cluster)
-        rc = problem(why, STATUS_NOT_FOUND, NO_CLUSTER);
     if (!rc)
         rc = pg_run(&c, statements, n, why);
     pg_close(&c);
@@ -171,10 +186,8 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
     };
     struct returning r = {.end = {.n = 0}};
     struct journal_place at;
-    enum status rc = connect_for(&r.c, options, why);
+    enum status rc = connect_to_cluster(&r.c, options, why);
 
-    if (!rc && !r.c.has_cluster)
-        rc = problem(why, STATUS_NOT_FOUND, NO_CLUSTER);
     if (!rc)
         rc = await_sessions(&r.c, "", why);
     if (!rc)
@@ -210,15 +223,53 @@ on_brokers(struct pg_rows *rows, void *user, struct problem *why)
     struct pg_broker b;
 
     (void)why;
-    while (PG_NEXT(rows, &b.name, &b.n, &b.behind_bytes, &b.silent_us,
-                   &b.is_running, &b.is_reader, &b.owns))
+    while (PG_NEXT(rows, &b.name, &b.n, &b.behind, &b.is_ahead, &b.behind_bytes,
+                   &b.silent_us, &b.is_running, &b.is_reader, &b.has_clock,
+                   &b.clock_us, &b.owns))
         if (look->on_broker)
             look->on_broker(&b, look->user);
     return STATUS_OK;
 }
 
+bool
+pg_cluster_lacks_standby(const struct pg_cluster *l, enum durable_by durable_by)
+{
+    return durable_by == DURABLE_STANDBYS &&
+           (!l->has_standbys || (l->n_standbys == 0 && !l->has_hidden));
+}
+
+enum pg_broker_state
+pg_broker_judge(const struct pg_cluster *cluster, const struct pg_broker *b)
+{
+    if (b->is_ahead) /* also one that is away */
+        return BROKER_AHEAD;
+    if (!b->is_running || b->silent_us > SILENT_US)
+        return BROKER_AWAY;
+    if (b->n < cluster->first)
+        return BROKER_NEEDS_BACKUP;
+    return b->behind_bytes > BEHIND_BYTES ? BROKER_BEHIND : BROKER_RUNS;
+}
+
+#define OWNS                                                           \
+    "(SELECT concat_ws(', ', string_agg(l.name, ', ' ORDER BY l.name)" \
+    "  FILTER (WHERE l.name NOT LIKE 'hub/%'),"                        \
+    "  nullif(count(*) FILTER (WHERE l.name LIKE 'hub/%'), 0)"         \
+    "  || ' parts of the hub', max('with hub/0')"                      \
+    "  FILTER (WHERE l.name = 'hub/0'))"                               \
+    " FROM tidings_leases l WHERE broker = b.name"                     \
+    " AND until > '-infinity')"
+
+#define BROKERS(owns)                                                    \
+    "SELECT name, b.n, greatest(0, last.n - b.n),"                       \
+    " (b.n > last.n)::int::bigint, greatest(0, last.bytes - coalesce("   \
+    "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"      \
+    " (extract(epoch FROM now() - at) * 1000000)::bigint,"               \
+    " (" PG_IS_RUNNING ")::int::bigint, is_reader::int::bigint,"         \
+    " (clock_us IS NOT NULL)::int::bigint, coalesce(clock_us, 0), " owns \
+    " FROM tidings_brokers b, " LAST " AS last ORDER BY name"
+
 enum status
-pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
+pg_cluster_read(struct pg_connection *c, struct pg_cluster *l,
                 void (*on_broker)(const struct pg_broker *broker, void *user),
                 void *user, struct problem *why)
 {
@@ -234,27 +285,33 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
          " (SELECT (count(DISTINCT keep_bytes) > 1)::int::bigint"
          "  FROM tidings_brokers WHERE keep_bytes > 0),"
          " public_url FROM " LAST " AS last, tidings_cluster,"
-         " (SELECT n, bytes FROM tidings_records ORDER BY n LIMIT 1) AS first",
+         " (SELECT n, bytes FROM tidings_records WHERE n >= $1 ORDER BY n"
+         "  LIMIT 1) AS first",
+         DB_VALUES(l->first),
          .into = DB_INTO(&l->end.n, &l->end.chain, &l->first, &l->bytes,
                          &l->n_standbys, &l->has_hidden, &l->has_standbys,
                          &l->keep_bytes, &l->has_other_keeps, &l->public_url),
          .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
-        {"SELECT name, b.n, greatest(0, last.bytes - coalesce("
-         "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"
-         " (extract(epoch FROM now() - at) * 1000000)::bigint,"
-         " (" PG_IS_RUNNING ")::int::bigint, is_reader::int::bigint,"
-         " (SELECT concat_ws(', ', string_agg(l.name, ', ' ORDER BY l.name)"
-         "   FILTER (WHERE l.name NOT LIKE 'hub/%'),"
-         "   nullif(count(*) FILTER (WHERE l.name LIKE 'hub/%'), 0)"
-         "   || ' parts of the hub', max('with hub/0')"
-         "   FILTER (WHERE l.name = 'hub/0'))"
-         "  FROM tidings_leases l WHERE broker = b.name"
-         "  AND until > '-infinity')"
-         " FROM tidings_brokers b, " LAST " AS last ORDER BY name",
-         .each = on_brokers, .user = &look},
+        {c->options.broker ? BROKERS("''") : BROKERS(OWNS), .each = on_brokers,
+         .user = &look},
     };
 
-    return run_alone(options, true, statements, 2, why);
+    return pg_run(c, statements, 2, why);
+}
+
+enum status
+pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
+                void (*on_broker)(const struct pg_broker *broker, void *user),
+                void *user, struct problem *why)
+{
+    struct pg_connection c;
+    enum status rc = connect_to_cluster(&c, options, why);
+
+    l->first = 0;
+    if (!rc)
+        rc = pg_cluster_read(&c, l, on_broker, user, why);
+    pg_close(&c);
+    return rc;
 }
 
 struct pg_server *

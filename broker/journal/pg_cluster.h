@@ -1,7 +1,7 @@
 /*
  * pg_cluster.h - the tables of a cluster: begins the cluster, lists its
- * brokers, takes a broker out. For commands: each call makes a connection that
- * has no broker's name, and closes it.
+ * brokers, takes a broker out. For commands: each call but pg_cluster_read
+ * makes a connection that has no broker's name, and closes it.
  */
 #pragma once
 
@@ -45,15 +45,43 @@ struct pg_cluster {
 struct pg_broker {
     struct slice name; /* lent */
     uint64_t n;        /* its copy has the records up to it */
+    uint64_t behind;   /* records that it lacks, and their bytes */
     uint64_t behind_bytes;
+    bool is_ahead;     /* it has records that the journal has lost */
     int64_t silent_us; /* since its last report */
     bool is_running;   /* its process has a session */
     bool is_reader;    /* --cluster-read-only */
-    struct slice owns; /* names of leases, in order; lent */
+    bool has_clock;    /* it has reported its time: */
+    int64_t clock_us; /* how far that was ahead of the server's, or behind (less
+                         than 0), with the way of the report */
+    struct slice owns; /* names of leases, in order; lent; "" for a broker: the
+                          account of a reader may not read them */
 };
 
+enum pg_broker_state {
+    BROKER_RUNS,
+    BROKER_BEHIND,
+    BROKER_NEEDS_BACKUP, /* the journal has forgotten records that it needs */
+    BROKER_AWAY,
+    BROKER_AHEAD,
+};
+
+/* True if commits rest on standbys, and none has them. */
+bool pg_cluster_lacks_standby(const struct pg_cluster *cluster,
+                              enum durable_by durable_by);
+
+enum pg_broker_state pg_broker_judge(const struct pg_cluster *cluster,
+                                     const struct pg_broker *broker);
+
 /* Looks at the cluster, then at each broker, by name (`on_broker` NULL: at
- * none). */
+ * none), in a connection of the caller. No record before cluster->first is
+ * left; 0: it may be. */
+MUST_CHECK enum status
+pg_cluster_read(struct pg_connection *c, struct pg_cluster *cluster,
+                void (*on_broker)(const struct pg_broker *broker, void *user),
+                void *user, struct problem *why);
+
+/* Does pg_cluster_read in a connection of its own. */
 MUST_CHECK enum status
 pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
                 void (*on_broker)(const struct pg_broker *broker, void *user),

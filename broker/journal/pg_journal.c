@@ -111,7 +111,8 @@
 /* Returns a row if the name is still this process's. */
 #define REPORT                                                    \
     "UPDATE tidings_brokers SET at = now(), n = $3, server = $4," \
-    " keep_bytes = $5"                                            \
+    " keep_bytes = $5, clock_us = $6::bigint"                     \
+    "  - (extract(epoch FROM clock_timestamp()) * 1e6)::bigint"   \
     " WHERE name = $1 AND instance = $2 RETURNING name"
 
 /* Why the journal $1 of this broker, $2, gives no turn: a broker has records
@@ -195,8 +196,9 @@ struct pg_journal {
     struct pg_connection looks;
     struct log *log;
     uint64_t keep_bytes;
-    int64_t report_at_us;    /* steady clock */
-    int64_t trimmed;         /* records up to this one; -1: none is known */
+    int64_t report_at_us; /* steady clock */
+    int64_t trimmed;      /* records up to this one; -1: none is known */
+    struct cluster_report report;
     int wake_fd;             /* ends its wait */
     atomic_bool is_asked;    /* readers wait for a look; relaxed, the descriptor
                                 orders it */
@@ -667,7 +669,7 @@ report_place(struct pg_journal *j, struct problem *why)
     const struct pg_statement statements[] = {
         {REPORT,
          DB_VALUES(o->broker, o->instance, place.n, j->looks.server,
-                   o->is_reader ? 0 : j->keep_bytes),
+                   o->is_reader ? 0 : j->keep_bytes, clock_now_us()),
          .absent = STATUS_REFUSED, .reason = NAME_LOST},
         {OLDEST, .into = DB_INTO(&oldest_us)},
         {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),
@@ -680,6 +682,8 @@ report_place(struct pg_journal *j, struct problem *why)
         if (!j->looks.handle)
             rc = STATUS_UNREACHABLE;
     }
+    if (!rc)
+        rc = cluster_report_read(&j->report, &j->looks, why);
     metrics_set(METRIC_CLUSTER_OLDEST, oldest_us);
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
@@ -791,6 +795,12 @@ pg_journal_stop(struct journal *journal)
     thread_stop(&j->thread);
 }
 
+struct cluster_report *
+pg_journal_report(struct journal *journal)
+{
+    return &journal_of(journal)->report;
+}
+
 /* Opening */
 
 static void
@@ -801,6 +811,7 @@ pg_journal_close(struct journal *journal)
     pg_journal_stop(journal);
     pg_close(&j->turns);
     file_close(&j->kept.fd);
+    buf_fini(&j->report.text);
     close(j->wake_fd);
     free(j);
 }
@@ -853,6 +864,7 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     j->journal.ops = options->is_reader ? &reader_ops : &ops;
     j->keep_bytes = keep_bytes;
     j->trimmed = -1;
+    pthread_mutex_init(&j->report.mutex, NULL);
     j->kept = (struct kept_records){.dir = dir, .fd = -1};
     j->turns.options = j->looks.options = *options;
     j->looked_us = -LOOK_US; /* at once */

@@ -25,6 +25,7 @@
  */
 #pragma once
 
+#include "broker/journal/cluster_report.h"
 #include "broker/journal/pg_connection.h"
 #include "broker/log/journal.h"
 
@@ -71,3 +72,6 @@ MUST_CHECK enum status pg_journal_check(struct journal *journal,
 MUST_CHECK enum status pg_journal_follow(struct journal *journal,
                                          struct log *log, struct problem *why);
 void pg_journal_stop(struct journal *journal);
+
+/* The report on the cluster that this thread keeps; lent. */
+struct cluster_report *pg_journal_report(struct journal *journal);

@@ -17,6 +17,8 @@
  *                  and value
  *                  the lease and the stream "bridges" are one of each bridge
  *                  the lease "hub" is one of each part, "hub/0" to "hub/15"
+ *     version 3    tidings_brokers.clock_us: of the broker, ahead of the
+ *                  server's; at its last report
  *
  * A change of the tables is made here, in a step of the next version, also for
  * new databases.
@@ -67,6 +69,10 @@
     "  FROM tidings_rows r JOIN tidings_streams s ON name = 'bridges'"        \
     "  WHERE r.stream LIKE 'bridges/%';"
 
+#define NO_CLOCKS                                                     \
+    "NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'clock_us'" \
+    " AND attrelid = to_regclass('tidings_brokers'))"
+
 #define PG_SCHEMA_STEPS                                                    \
     "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'"    \
     "  AND attrelid = 'tidings_cluster'::regclass) THEN"                   \
@@ -84,6 +90,12 @@
     "  n bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY(stream, n));"  \
     " ALTER TABLE tidings_cluster"                                         \
     "  ADD version bigint NOT NULL DEFAULT 2;"                             \
+    "END IF;"                                                              \
+    "IF " NO_CLOCKS " THEN"                                                \
+    " PERFORM set_config('lock_timeout', '300ms', true);"                  \
+    " ALTER TABLE tidings_brokers ADD clock_us bigint;"                    \
+    " ALTER TABLE tidings_cluster ALTER version SET DEFAULT 3;"            \
+    " UPDATE tidings_cluster SET version = 3;"                             \
     "END IF;"
 
 /* `bytes`: of all records up to this one. tidings_turn has one row, which is
@@ -127,7 +139,6 @@
     "DO $$ BEGIN " PG_SCHEMA_LOCK " " PG_SCHEMA_STEPS " END $$"
 
 /* 1 if the database has tables of an earlier version. */
-#define PG_SCHEMA_IS_OLD                                         \
-    "(to_regclass('tidings_cluster') IS NOT NULL AND NOT EXISTS" \
-    " (SELECT FROM pg_attribute WHERE attname = 'version'"       \
-    "  AND attrelid = to_regclass('tidings_cluster')))::int::bigint"
+#define PG_SCHEMA_IS_OLD                                             \
+    "(to_regclass('tidings_cluster') IS NOT NULL AND " NO_CLOCKS ")" \
+    "::int::bigint"

@@ -233,6 +233,7 @@ struct log_copy {
     bool is_cut_off;    /* the journal gives no turns or no records: the log
                            refuses posts, and its entries may be old ones */
     struct problem why; /* likewise */
+    int64_t since_us;   /* when that began or ended */
     bool is_wrong;      /* the journal has another history, or has forgotten
                            records that the log needs: it follows no more */
     int64_t silent_us;  /* since the log last had all records, or since the

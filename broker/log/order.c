@@ -11,6 +11,7 @@ order_init(struct order *o, const struct log_options *options)
     atomic_init(&o->cuts[CUT_RECORDS].is, true);
     problem_set(&o->cuts[CUT_RECORDS].why, "the journal has not answered yet");
     o->certain_us = clock_steady_us(); /* silent_us */
+    o->since_us = clock_now_us();
     o->record.max = SIZE_MAX;
     bulk_clear(&o->bulk);
 }
@@ -51,15 +52,26 @@ order_note_look(struct order *o, enum status rc)
     pthread_mutex_unlock(&o->mutex);
 }
 
+static bool
+is_cut(const struct order *o)
+{
+    return o->cuts[0].is || o->cuts[1].is;
+}
+
 /* `why` NULL: not any more. */
 void
 order_cut_off(struct order *o, enum order_cut_kind kind,
               const struct problem *why)
 {
+    bool was_cut;
+
     pthread_mutex_lock(&o->mutex);
+    was_cut = is_cut(o);
     store_relaxed(&o->cuts[kind].is, why != NULL);
     if (why)
         o->cuts[kind].why = *why;
+    if (is_cut(o) != was_cut)
+        o->since_us = clock_now_us();
     pthread_mutex_unlock(&o->mutex);
 }
 
@@ -90,6 +102,7 @@ order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
             copy->is_cut_off = true;
             copy->why = o->cuts[i].why;
         }
+    copy->since_us = o->since_us;
     copy->silent_us = steady_us - o->certain_us;
     copy->is_wrong = o->is_wrong;
     copy->is_answering = o->is_answering;

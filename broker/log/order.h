@@ -44,6 +44,8 @@ struct order {
     int64_t certain_us;         /* up to then; steady clock */
     uint64_t end;               /* the last known record of the journal */
 
+    int64_t since_us; /* cut off, or not any more */
+
     struct order_cut {  /* what the journal does not give: */
         atomic_bool is; /* relaxed: a thread sees it soon enough */
         struct problem why;

@@ -61,6 +61,11 @@ def test_the_others_go_on_without_a_broker_that_is_cut_off(start_cluster, harm):
     storm.end()
 
 
+def brokers_of(member):
+    """The brokers of the cluster as a member knows them."""
+    return member.get("/cluster").json().get("brokers", [])
+
+
 # Issue 22, 7: packets are lost, and no connection ends; the patience of the broker does.
 @pytest.mark.parametrize(
     "directions", [(), (UP,), (DOWN,)], ids=["both ways", "up", "down"]
@@ -71,6 +76,10 @@ def test_a_broker_that_hears_nothing_refuses_posts(start_cluster, directions):
     news, elsewhere = Set(member, "news"), Set(other, "news")
     last = news.post(1).last
     follower = news.events("after=0").until(last)
+    wait_for(
+        "all brokers at one of them",
+        lambda: [x["state"] for x in brokers_of(member)] == ["runs"] * 3,
+    )
     for n in range(soak(1, 20)):
         member.cut_off(*directions)
         keys = {"idempotency_key": f"lost-{n}"}
@@ -79,6 +88,14 @@ def test_a_broker_that_hears_nothing_refuses_posts(start_cluster, directions):
         assert refused["Retry-After"] == "1"
         assert member.get("/readyz").status == 503
         assert member.get("/readyz?for=reads").status == 200
+        cut = member.get("/cluster").json()
+        assert cut["state"] == "cut-off" and cut["why"], cut
+        assert [x["name"] for x in cut["brokers"]] == ["a", "b", "c"]  # as they were
+        if not directions:
+            wait_for(
+                "a broker that is away, at another one",
+                lambda: brokers_of(other)[0]["state"] == "away",
+            )
         answer = news.get("changelist.xml")
         assert answer.status == 200 and answer["Tidings-As-Of"]
         assert news.events(f"after={last - 1}").until(last)
@@ -89,6 +106,8 @@ def test_a_broker_that_hears_nothing_refuses_posts(start_cluster, directions):
         last += 2
         follower.until(last)
         wait_for("a broker in time", lambda: member.get("/readyz").status == 200)
+        back = member.get("/cluster").json()
+        assert back["state"] == "connected" and back["since"] >= cut["since"]
         assert news.get("changelist.xml")["Tidings-As-Of"] is None
     cluster.wait_same()
     follower.leave()

@@ -469,13 +469,22 @@ def test_the_status_of_a_cluster(cluster):
     one, two = cluster.start("a"), cluster.start("b")
     Set(one, "news").post(3)
     wait_last(two, "news", 3)
-    (end,) = cluster.query("SELECT max(n) FROM tidings_records")
+    end = int(cluster.query("SELECT max(n) FROM tidings_records")[0])
     runs = f"runs, record {end}, 0 bytes behind"
     wait_for(
         "both brokers in the status",
         lambda: sum(runs in x for x in cluster.status(*DISK, status=None))
         == 2,
     )
+    seen = wait_for(
+        "both brokers at the second one",
+        lambda: (seen := two.get("/cluster").json()).get("last") == end and
+        all(x["record"] == end for x in seen["brokers"]) and seen,
+    )
+    assert (seen["name"], seen["state"], seen["record"]) == ("b", "connected", end)
+    assert [x["name"] for x in seen["brokers"]] == ["a", "b"]
+    assert all(x["state"] == "runs" and x["behind"] == 0 for x in seen["brokers"])
+    assert all(abs(x["clock"]) < 60 for x in seen["brokers"])
     said = cluster.status(*DISK)
     assert f"public URL: {PUBLIC}" in said
     assert "PostgreSQL: does not wait for a standby, 0 synchronous standbys" in said
@@ -487,6 +496,11 @@ def test_the_status_of_a_cluster(cluster):
             x.startswith("broker b: is away")
             for x in cluster.status(*DISK, status=1)
         ),
+    )
+    wait_for(
+        "a broker that is away, at the other one",
+        lambda: [x["state"] for x in one.get("/cluster").json()["brokers"]]
+        == ["runs", "away"],
     )
 
 
@@ -798,7 +812,7 @@ def test_a_broker_leaves_right_after_its_end(cluster, start, faults):
 # Gives the tables the form of version 1.
 MAKE_OLD = (
     "ALTER TABLE tidings_records DROP at_us;"
-    "ALTER TABLE tidings_brokers DROP server, DROP keep_bytes;"
+    "ALTER TABLE tidings_brokers DROP server, DROP keep_bytes, DROP clock_us;"
     "ALTER TABLE tidings_leases DROP instance; DROP TABLE tidings_notes;"
     "ALTER TABLE tidings_orders DROP lease;"
     "ALTER TABLE tidings_rows DROP band, DROP is_deleted;"
@@ -808,16 +822,26 @@ MAKE_OLD = (
 )
 
 
+# Gives the tables the form of version 2.
+MAKE_2 = (
+    "ALTER TABLE tidings_brokers DROP clock_us;"
+    "ALTER TABLE tidings_cluster ALTER version SET DEFAULT 2;"
+    "UPDATE tidings_cluster SET version = 2"
+)
+
+
 # Issue 48: one broker is upgraded after the other.
-def test_tables_of_an_earlier_version_get_new_columns(cluster):
+@pytest.mark.parametrize("make_old", [MAKE_OLD, MAKE_2], ids=["1", "2"])
+def test_tables_of_an_earlier_version_get_new_columns(cluster, make_old):
     cluster.init(cluster.path / "a" / "data")
-    cluster.query(MAKE_OLD)
+    cluster.query(make_old)
     reader = cluster.start_reader("r")
     reader.wait_said("are of an earlier version, and cannot be changed now")
     one = cluster.start("a")
     assert Set(one, "news").post(1).last == 1
     rows = "SELECT name FROM tidings_brokers WHERE n = 2 ORDER BY 1"
     wait_for("both copies", lambda: cluster.query(rows) == ["a", "r"])
+    assert cluster.query("SELECT version FROM tidings_cluster") == ["3"]
 
 
 # Issue 48, 11: version 1 has one lease and one stream for all bridges. A file that has
@@ -1088,6 +1112,8 @@ def test_the_largest_bound_counts(cluster):
     assert cluster.query("SELECT min(n) FROM tidings_records") == ["0"]
     said = "\n".join(cluster.status(*DISK))
     assert "keeps 4294967296, the largest --cluster-keep: those of brokers differ" in said
+    (warning,) = one.get("/cluster").json()["warnings"]
+    assert "--cluster-keep of brokers differs" in warning and "4294967296" in warning
     two.stop()
     cluster.await_ends("b")
     cluster.leave("b")
@@ -1437,6 +1463,8 @@ def test_a_reader_follows_and_serves_reads(cluster):
     assert as_of(reader.get("/sets/news")) is None
     said = [line for line in cluster.status(*DISK) if line.startswith("broker ")]
     assert [line.endswith(", reads only") for line in said] == [False, True]
+    seen = reader.get("/cluster").json()["brokers"]  # its account reads the rows, too
+    assert [(x["name"], x["reads_only"]) for x in seen] == [("a", False), ("r", True)]
     Set(reader, "news").wait_list_files(3)
     (seen,) = cluster.query("SELECT at FROM tidings_brokers WHERE name = 'r'")
     wait_for(

@@ -325,6 +325,7 @@ CASES = {
     "POST /relays/{relay}/subscriptions/{id}/attempts": [Half(query=delivery)],
     "POST /relays/{relay}/subscriptions/{id}/test": [Half()],
     "GET /bridges": SHORT,
+    "GET /cluster": SHORT,
     "GET /tokens": SHORT,
     "POST /tokens": [Half('{"name":"born","admin":true}', JSON)],
     "GET /tokens/self": SHORT,

@@ -675,6 +675,7 @@ CASES = {
     "POST /relays/{relay}/subscriptions/{id}/attempts": {**AGAIN, 410: again_too_late},
     "POST /relays/{relay}/subscriptions/{id}/test": {**TESTING, 200: with_document},
     "GET /bridges": {200: ask()},
+    "GET /cluster": {200: ask()},
     "GET /tokens": {200: ask()},
     "POST /tickets": {201: ask(), 413: ask(body=SHORT * 9)},
     "POST /session": {

@@ -266,8 +266,8 @@ ROWS = [
 REPORTS = (
     "/ /sets /sets/{set} /sets/{set}/subscriptions /sets/{set}/changelist.xml "
     "/sets/{set}/notifications /sets/{set}/framework-notifications "
-    "/sets/{set}/changes?after=0 /relays /bridges /tokens /tokens/reader "
-    "/tokens/self /metrics /readyz /.well-known/resourcesync /robots.txt"
+    "/sets/{set}/changes?after=0 /relays /bridges /cluster /tokens "
+    "/tokens/reader /tokens/self /metrics /readyz /.well-known/resourcesync /robots.txt"
 ).split()
 
 

@@ -22,6 +22,7 @@ TEST(finds_the_handler_of_a_method_and_path)
     } rows[] = {
         {METHOD_GET, "/healthz", handle_health_get, "", ""},
         {METHOD_GET, "/bridges", handle_report_get, "", "", REPORT_BRIDGES},
+        {METHOD_GET, "/cluster", handle_report_get, "", "", REPORT_CLUSTER},
         {METHOD_GET, "/readyz", handle_ready_get, "", ""},
         {METHOD_GET, "/metrics", handle_report_get, "", "", REPORT_METRICS},
         {METHOD_POST, "/sets/demo/changes", handle_changes_post, "demo", ""},

@@ -1,0 +1,108 @@
+#include "broker/journal/cluster_report.h"
+
+#include "base/clock.h"
+#include "broker/log/log.h"
+#include "proto/resourcesync/json.h"
+
+const struct json_shape cluster_shape = {
+    "Cluster", "What a broker knows of its cluster",
+    "cluster flag (false: a single broker; all else is missing), name? string "
+    "(of the broker that answers), state? 'connected'|'cut-off' (to the "
+    "journal), since? time (of this state), why? string (it is cut off), "
+    "as_of? time (it has all changes until then), record? count (the last one "
+    "that it has), brokers? [ClusterBroker] (all, as PostgreSQL had them "
+    "then), "
+    "seen? time (then), last? count (the last record of the journal then), "
+    "warnings? [string]"};
+
+const struct json_shape cluster_broker_shape = {
+    "ClusterBroker", "A broker of the cluster",
+    "name string, state 'runs'|'behind'|'away'|'needs-backup'|'ahead' (ahead: "
+    "it has records that the journal has lost), reads_only flag, record count "
+    "(the last one that it has), behind count (records), heard time (of its "
+    "last report), clock? seconds (ahead of the clock of PostgreSQL)"};
+
+struct reading {
+    struct pg_cluster cluster;
+    struct buf text;
+};
+
+static void
+add_broker(const struct pg_broker *b, void *user)
+{
+    static const char *const states[] = {
+        [BROKER_RUNS] = "runs",
+        [BROKER_BEHIND] = "behind",
+        [BROKER_NEEDS_BACKUP] = "needs-backup",
+        [BROKER_AWAY] = "away",
+        [BROKER_AHEAD] = "ahead",
+    };
+    struct reading *reading = user;
+    struct buf *to = &reading->text;
+
+    buf_add_text(to, to->data[to->size - 1] == '[' ? "" : ",");
+    BUF_ADD(to, "{\"name\":");
+    json_text(to, b->name);
+    json_text_member(to, "state",
+                     slice_of(states[pg_broker_judge(&reading->cluster, b)]));
+    json_flag_member(to, "reads_only", b->is_reader);
+    json_number_member(to, "record", b->n);
+    json_number_member(to, "behind", b->behind);
+    json_time_member(to, "heard", clock_now_us() - b->silent_us);
+    if (b->has_clock)
+        buf_add_format(to, ",\"clock\":%.3f", (double)b->clock_us / 1e6);
+    BUF_ADD(to, "}");
+}
+
+enum status
+cluster_report_read(struct cluster_report *r, struct pg_connection *c,
+                    struct problem *why)
+{
+    struct reading reading = {.cluster.first = r->first, .text.max = SIZE_MAX};
+    const struct pg_cluster *cluster = &reading.cluster;
+    struct buf *to = &reading.text;
+    enum status rc;
+
+    BUF_ADD(to, ",\"brokers\":[");
+    rc = pg_cluster_read(c, &reading.cluster, add_broker, &reading, why);
+    r->first = rc ? 0 : cluster->first;
+    if (rc) {
+        buf_fini(to);
+        return rc;
+    }
+    BUF_ADD(to, "]");
+    json_time_member(to, "seen", clock_now_us());
+    json_number_member(to, "last", cluster->end.n);
+    BUF_ADD(to, ",\"warnings\":[");
+    if (pg_cluster_lacks_standby(cluster, c->options.durable_by))
+        BUF_ADD(to, "\"no synchronous standby of PostgreSQL has the commits\"");
+    if (cluster->has_other_keeps)
+        buf_add_format(to,
+                       "%s\"--cluster-keep of brokers differs: the largest one "
+                       "counts, %" PRIu64 " bytes\"",
+                       to->data[to->size - 1] == '[' ? "" : ",",
+                       cluster->keep_bytes);
+    BUF_ADD(to, "]");
+    pthread_mutex_lock(&r->mutex);
+    buf_fini(&r->text);
+    r->text = *to;
+    pthread_mutex_unlock(&r->mutex);
+    return STATUS_OK;
+}
+
+void
+cluster_report_write(struct cluster_report *r, const char *name,
+                     const struct log_copy *copy, struct buf *to)
+{
+    buf_add_format(to, "{\"cluster\":true,\"name\":\"%s\",\"state\":\"%s\"",
+                   name, copy->is_cut_off ? "cut-off" : "connected");
+    json_time_member(to, "since", copy->since_us);
+    if (copy->is_cut_off)
+        json_text_member(to, "why", slice_of(copy->why.text));
+    json_time_member(to, "as_of", copy->as_of_us);
+    json_number_member(to, "record", copy->place);
+    pthread_mutex_lock(&r->mutex);
+    buf_add_slice(to, buf_slice(&r->text));
+    pthread_mutex_unlock(&r->mutex);
+    BUF_ADD(to, "}\n");
+}
