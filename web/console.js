@@ -4,7 +4,7 @@
  *     #/                  all sets
  *     #/sets/NAME/VIEW    console-set.js
  *     #/new               console-settings.js
- *     #/broker            health, disk, bridges, relays
+ *     #/broker            health, cluster, disk, bridges, relays
  *     #/tokens/NAME       console-tokens.js
  *     #/sign-in
  *
@@ -316,15 +316,25 @@ function directionText(direction, owner) {
     if (!direction)
         return '–';
     const kind = { connected: 'good', connecting: 'warning', waiting: 'bad' }[direction.state];
-    return make('span', {}, badge(direction.state, kind), ' ', direction.why ?? owner ?? '');
+    const words = direction.why ?? owner;
+    const since = direction.since ? [' since ', time(direction.since), words ? ': ' : ''] : [' '];
+    return make('span', {}, badge(direction.state, kind), ...since, words);
+}
+
+function setsText(out) {
+    if (out?.sets == null)
+        return '–';
+    return number(out.sets)
+        + (out.setsBehind ? `, ${number(out.setsBehind)} behind` : '')
+        + (out.slowest ? `, most of all ${out.slowest.set}` : '');
 }
 
 function bridgesTable(bridges) {
     if (!bridges.length)
         return make('p', { class: 'muted' }, 'No bridge is configured.');
-    return table('Bridges', ['Bridge', 'MQTT broker', 'Out', 'Lag', 'In'], bridges.map(bridge =>
-        [bridge.name, bridge.url, directionText(bridge.out, bridge.owner),
-            bridge.out?.lag != null ? number(bridge.out.lag) : '–', directionText(bridge.in, bridge.owner)]), [3]);
+    return table('Bridges', ['Bridge', 'MQTT broker', 'Prefix', 'Out', 'Sets', 'Lag', 'In'], bridges.map(bridge =>
+        [bridge.name, bridge.url, bridge.prefix, directionText(bridge.out, bridge.owner), setsText(bridge.out),
+            bridge.out?.lag != null ? number(bridge.out.lag) : '–', directionText(bridge.in, bridge.owner)]), [5]);
 }
 
 function relaysTable(relays) {
@@ -335,22 +345,49 @@ function relaysTable(relays) {
             time(relay.lastDocument), number(relay.subscriptions)]), [2, 4]);
 }
 
+/** A broker that is cut off does not know how the others are now. */
+function memberState({ state, reads_only: readsOnly, name }, cluster) {
+    const now = cluster.state !== 'cut-off' ? state : name === cluster.name ? 'cut-off' : 'unknown';
+    const kind = { runs: 'good', behind: 'warning', unknown: '' }[now] ?? 'bad';
+    return make('span', {}, badge(now.replace('-', ' '), kind), readsOnly ? ' reads only' : '');
+}
+
+function clockText(seconds) {
+    if (seconds == null)
+        return '–';
+    const text = `${seconds < 0 ? '−' : '+'}${Math.abs(seconds).toFixed(3)} s`;
+    return Math.abs(seconds) > 1 ? badge(text, 'warning') : text; // as the alert
+}
+
+function clusterSection(cluster) {
+    const { name, state, since, why, record, brokers = [], seen, last, warnings = [] } = cluster;
+    return section('Cluster',
+        make('p', {}, `This broker, ${name}, is `, badge(state.replace('-', ' '), why ? 'bad' : 'good'), ' since ',
+            time(since), why ? `: ${why}` : '', `. It has record ${number(record)}.`),
+        warnings.length > 0 && make('ul', {}, warnings.map(text => make('li', {}, text))),
+        table('Brokers', ['Broker', 'State', 'Record', 'Behind', 'Last heard', 'Clock'], brokers.map(one =>
+            [one.name, memberState(one, cluster), number(one.record), number(one.behind), time(one.heard),
+                clockText(one.clock)]), [2, 3, 5]),
+        seen && make('p', { class: 'muted' }, `The journal ended with record ${number(last)}, `, time(seen), '.'));
+}
+
 function showBroker(main, { signal, every }) {
     const box = make('div', { class: 'broker' });
     document.title = 'Broker – Tidings';
     fill(main, headline('watching', 'Broker'), box,
-        commands([curl('readyz'), curl('status', {}, token), curl('bridges', {}, token),
+        commands([curl('readyz'), curl('status', {}, token), curl('cluster', {}, token),
+            'tidingsd cluster status --cluster CONNINFO', curl('bridges', {}, token),
             curl('relays', {}, token), curl('metrics', {}, token)]));
     return every(5000, async () => {
         const health = await readHealth(signal);
         if (!mayDo(token, 'observe')) {
             fill(box, healthSection(health), make('p', { class: 'muted' },
-                'Rates, disk, bridges and relays need a token with the right to observe.'));
+                'Rates, cluster, disk, bridges and relays need a token with the right to observe.'));
             return;
         }
-        const [status, { bridges }, { relays }] = await Promise.all(
-            ['status', 'bridges', 'relays'].map(path => askJson(path, { signal })));
-        fill(box, healthSection(health),
+        const [status, cluster, { bridges }, { relays }] = await Promise.all(
+            ['status', 'cluster', 'bridges', 'relays'].map(path => askJson(path, { signal })));
+        fill(box, healthSection(health), cluster.cluster && clusterSection(cluster),
             section('Last hour', make('div', { class: 'charts' },
                 chart('Entries', status.entries, 'rate', status.since),
                 chart('Lag of readers', status.lags, 'lag', status.since))),

@@ -594,6 +594,38 @@ def test_bridges_and_relays_show_their_state(
     console.go("#/broker")
     console.wait("text('[aria-label=Relays]').includes('/feed')")
     console.wait("text('[aria-label=Bridges] .badge') == 'connected'")
+    cells = "texts('[aria-label=Bridges] td')"
+    console.wait(f"{cells}[2] == 'a' && /^connected since (now|.* ago)$/.test({cells}[3])")
+    broker.set("news").post(1)
+    console.wait(f"{cells}[4] == '1' && {cells}[6] == '–'")
+    mosquitto.stop()
+    console.wait(f"/^waiting since (now|.* ago): ./.test({cells}[3])")
+
+
+# Doc: cluster.md, "Watching".
+def test_the_brokers_of_a_cluster_are_shown(start_cluster, open_console):
+    cluster = start_cluster()
+    member, _, third = cluster.members
+    cluster.add_reader("r")
+    cluster.balancer.point(member.port)
+    console = open_console(member)
+    console.go("#/broker")
+    rows = "texts('[aria-label=Brokers] tbody tr').map(row => row.replace(/\\s+/g, ' '))"
+    console.wait(f"{rows}.length == 4 && {rows}.every(row => row.includes('runs'))")
+    console.expect(f"{rows}.map(row => row.includes('reads only')).join()", "false,false,false,true")
+    last = cluster.query("SELECT max(n) FROM tidings_records")[0]
+    console.wait(f"{rows}.every(row => row.includes('{last}') && / s$/.test(row))")
+    third.kill()
+    console.wait(f"{rows}[2].includes('away')")
+    member.cut_off()
+    console.wait("text('.broker').includes('This broker, a, is cut off since')")
+    console.expect(f"{rows}.map(row => /cut off|unknown/.exec(row)[0]).join()", "cut off,unknown,unknown,unknown")
+    for console.look in LOOKS:
+        console.emulate(console.look)
+        assert console.value(CHECKS) == []
+        console.check_width()
+        console.check_axe()
+        console.shoot("cluster")
 
 
 # The page says that it grows old, and goes on when the broker is back.
