@@ -371,6 +371,17 @@ function clusterSection(cluster) {
         seen && make('p', { class: 'muted' }, `The journal ended with record ${number(last)}, `, time(seen), '.'));
 }
 
+/** Readers, and brokers that are cut off, refuse requests of relays. */
+async function relaysOrReason(signal) {
+    try {
+        return relaysTable((await askJson('relays', { signal })).relays);
+    } catch (error) {
+        if (!(error instanceof Refusal))
+            throw error;
+        return make('p', { class: 'muted' }, error.message);
+    }
+}
+
 function showBroker(main, { signal, every }) {
     const box = make('div', { class: 'broker' });
     document.title = 'Broker – Tidings';
@@ -385,14 +396,14 @@ function showBroker(main, { signal, every }) {
                 'Rates, cluster, disk, bridges and relays need a token with the right to observe.'));
             return;
         }
-        const [status, cluster, { bridges }, { relays }] = await Promise.all(
-            ['status', 'cluster', 'bridges', 'relays'].map(path => askJson(path, { signal })));
+        const [relays, status, cluster, { bridges }] = await Promise.all([relaysOrReason(signal),
+            ...['status', 'cluster', 'bridges'].map(path => askJson(path, { signal }))]);
         fill(box, healthSection(health), cluster.cluster && clusterSection(cluster),
             section('Last hour', make('div', { class: 'charts' },
                 chart('Entries', status.entries, 'rate', status.since),
                 chart('Lag of readers', status.lags, 'lag', status.since))),
             diskSection(status.disk),
-            section('Bridges', bridgesTable(bridges)), section('Relays', relaysTable(relays)),
+            section('Bridges', bridgesTable(bridges)), section('Relays', relays),
             facts([['Version', status.version], ['Sets', number(status.sets)],
                 ['As of', `${clock(new Date().toISOString())} UTC`]]));
     });

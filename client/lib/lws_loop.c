@@ -40,7 +40,6 @@
 
 #include "base/certificates.h"
 #include "base/inflater.h"
-#include "proto/buf.h"
 
 /* Milliseconds to connect to an address, if there is another one. */
 #define ADDRESS_MS 4000

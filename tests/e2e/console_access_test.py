@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tidings_test import npm
-from tidings_test.console import LOOKS, Console, check_helps
+from tidings_test.console import LOOKS, Console
 from tidings_test.http import JSON, keep_port
 from tidings_test.provider import AUDIENCE, OpenId, Provider
 from tidings_test.waiting import wait_for
@@ -296,13 +296,3 @@ def test_tokens_are_for_administrators(guarded, start_broker, open_console):
     own.go("#/tokens")
     own.wait("text('.command code') == 'tidingsd token add root --admin'")
     own.check()
-
-
-# The help beside a field is that of the option.
-def test_each_field_of_a_token_has_the_help_of_its_option(guarded, open_console, run):
-    console = open_console(guarded)
-    console.sign_in(guarded.token)
-    console.wait("text('.who') == 'root'")
-    console.go("#/tokens")
-    console.wait("texts('.fields label').length")
-    check_helps(console, run("tidingsd", "token", "add", "--help"), {"data", "json"})

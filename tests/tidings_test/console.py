@@ -12,7 +12,6 @@ import base64
 import collections
 import json
 import os
-import re
 
 from tidings_test.broker import BIN, ROOT
 from tidings_test.browser import Page
@@ -138,8 +137,10 @@ class Console(Page):
         size = {"width": look.width, "height": 800, "deviceScaleFactor": 1}
         call = self.browser.call
         call("Emulation.setDeviceMetricsOverride", self.session, mobile=look.width < 700, **size)
-        scheme = [{"name": "prefers-color-scheme", "value": look.scheme}]
-        call("Emulation.setEmulatedMedia", self.session, features=scheme)
+        # Without motion a colour is at once what it will be.
+        features = {"prefers-color-scheme": look.scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in features.items()]
+        call("Emulation.setEmulatedMedia", self.session, features=features)
 
     def go(self, hash):
         """Go to a page of the console; it has drawn its heading."""
@@ -233,17 +234,3 @@ class Console(Page):
         super().close()
         assert broken == []
         assert origins <= self.origins
-
-
-def check_helps(console, help, others):
-    """The fields of the form have the names and the help of the options that `help`, of a command, says; but
-    for the `others`."""
-    labels = console.value("[...document.querySelectorAll('.fields label')].map(l => l.textContent.split(',')[0])")
-    helps = console.value("[...document.querySelectorAll('.fields .help')].map(p => p.textContent)")
-    text = help.output()
-    said, names = " ".join(text.split()), ["--" + label.lower().replace(" ", "-") for label in labels]
-    for name, words in zip(names, helps, strict=True):
-        words = re.sub(r" \((daily|all|one a line).*\)$", "", words)
-        assert re.search(re.escape(name) + r"( \S+)? " + re.escape(words), said), name
-    options = set(re.findall(r"^  (--[a-z-]+)", text.split("--config")[0], re.M))
-    assert set(names) == options - {f"--{name}" for name in (*others, "help")}
