@@ -32,21 +32,24 @@ export function harvestSection(report) {
 
 /* Consent */
 
-/** The lines that delete what the report of the set holds back. */
-function consent({ name, set: { harvest } }) {
-    const command = (...more) => ['tidings harvest', quote(harvest.source), quote(setUrl(name)), ...more,
-        `--once --accept-deletions ${harvest.held_back}`].join(' ');
+/** What waits for a consent, and the button that gives it: the harvester sees it at its next look. */
+function consent(page) {
+    const { name, set: { harvest } } = page;
+    const path = setPath(name, `/harvest?accept-deletions=${harvest.held_back}`), n = number(harvest.held_back);
+    const isGiven = harvest.accept_deletions >= harvest.held_back;
     return section('Consent to deletions',
-        make('p', { class: 'problem' }, `${number(harvest.held_back)} deletions wait for consent: the source lacks so`
-            + ' many resources of the set. Look at the source. If it is right, this number is your consent.'),
-        make('p', {}, 'The report names the first source of a harvest. Name all of them, with the options that the'
-            + ' harvest has.'),
-        commandLines([command()]),
-        make('p', {}, 'A service stops meanwhile; the command runs as its user, with its state:'),
-        commandLines([
-            `systemctl stop tidings-harvest@${name}`,
-            `runuser -u tidings-harvest -- ${command('--state', `/var/lib/tidings-harvest/${name}`)}`,
-            `systemctl start tidings-harvest@${name}`,
+        make('p', { class: 'problem' }, `${n} deletions wait for consent: the source lacks so many resources of the`
+            + ' set. Look at the source. If it is right, this number is your consent.'),
+        isGiven ? make('p', {}, `Somebody has consented to ${number(harvest.accept_deletions)} deletions. The harvester`
+            + ' deletes at its next look, unless more are held back by then.')
+            : workButton(`Consent to ${n} deletions`, { class: 'danger' }, async () => {
+                await ask(path, { method: 'POST' });
+                await page.reload();
+            }, 'The harvester deletes at its next look.', `Delete ${n} resources of ${name} that`
+                + ` ${harvest.source} lacks? Whoever mirrors the set deletes them, too.`, 'Consent'),
+        commands([
+            curl(path, { method: 'POST' }, page.token),
+            `tidings harvest ${quote(harvest.source)} ${quote(setUrl(name))} --once --accept-deletions ${harvest.held_back}`,
         ]));
 }
 
@@ -120,7 +123,8 @@ export function harvestView(page) {
     const box = make('div', {});
     let shown;
     page.renew = () => {
-        const now = JSON.stringify([page.set.harvest?.source, page.set.harvest?.held_back]);
+        const now = JSON.stringify([page.set.harvest?.source, page.set.harvest?.held_back,
+            page.set.harvest?.accept_deletions]);
         if (now !== shown)
             fill(box, report(page));
         shown = now;

@@ -299,7 +299,8 @@ struct putting {
     enum act_kind act;         /* ACT_SETTINGS, ACT_HARVEST, ACT_REMOVAL */
     enum set_change_mode mode; /* of ACT_SETTINGS */
     bool may_discard;
-    struct set *set; /* of ACT_REMOVAL */
+    uint64_t accepted; /* deletions, of POST to a harvest */
+    struct set *set;   /* of ACT_REMOVAL, and of that */
     char name[SET_NAME_MAX + 1];
     struct set_change *change;
 };
@@ -411,6 +412,29 @@ on_changed(struct set_change *change, void *user)
                  &post->why);
 }
 
+/* Makes the report of a consent to deletions that are held back. */
+static enum status
+consent_to(struct harvest **harvest, const struct putting *p,
+           struct problem *why)
+{
+    struct harvest *now = registry_harvest(p->set);
+    enum status rc = STATUS_OK;
+
+    if (!now)
+        return problem(why, STATUS_NOT_FOUND,
+                       "no harvester has reported on the set %s", p->set->name);
+    if (now->held_back == 0)
+        rc = problem(why, STATUS_CONFLICT, "no deletion is held back");
+    else if (now->held_back > p->accepted)
+        rc = problem(why, STATUS_CONFLICT,
+                     "%" PRIu64 " deletions are held back, more than %" PRIu64,
+                     now->held_back, p->accepted);
+    else
+        *harvest = harvest_with_consent(now, p->accepted);
+    harvest_unref(now);
+    return rc;
+}
+
 static enum status
 begin_change(struct deferral *d, struct problem *why)
 {
@@ -431,6 +455,8 @@ begin_change(struct deferral *d, struct problem *why)
     if (p->act == ACT_HARVEST) {
         if (d->rq->method == METHOD_PUT)
             rc = harvest_read(&harvest, buf_slice(&d->body), why);
+        else if (d->rq->method == METHOD_POST)
+            rc = consent_to(&harvest, p, why);
         return rc ? rc
                   : set_change_harvest(d->http->registry, slice_of(p->name),
                                        request_client(d->rq), d->authority,
@@ -452,12 +478,13 @@ static const struct deferral_kind putting = {
     .begin = begin_change, .answer = answer_change, .fini = free_change};
 
 /* PUT, PATCH or DELETE of the set, PUT or DELETE of the report of its
- * harvester. */
+ * harvester, or POST of a consent to what it holds back. */
 enum status
 handle_set_change(const struct route_call *call)
 {
     bool is_put = call->rq->method == METHOD_PUT;
-    bool is_new = false, may_discard = false;
+    bool is_new = false, may_discard = false, is_there = true;
+    uint64_t accepted = 0;
     struct putting *p;
     enum status rc = STATUS_OK;
 
@@ -465,6 +492,12 @@ handle_set_change(const struct route_call *call)
         rc = query_yes(call->rq, "new", &is_new, call->why);
     if (call->act == ACT_SETTINGS && !rc)
         rc = query_yes(call->rq, "discard", &may_discard, call->why);
+    if (call->act == ACT_HARVEST && call->rq->method == METHOD_POST && !rc)
+        rc = query_number(call->rq, "accept-deletions", 1, HARVEST_COUNT_MAX,
+                          &accepted, &is_there, call->why);
+    if (!rc && !is_there)
+        rc = problem(call->why, STATUS_MALFORMED,
+                     "the parameter accept-deletions is missing");
     if (rc)
         return rc;
     p = deferral_new(call, &putting, sizeof(*p));
@@ -474,6 +507,7 @@ handle_set_change(const struct route_call *call)
               : is_new ? SET_CHANGE_CREATE
                        : SET_CHANGE_REPLACE;
     p->may_discard = may_discard;
+    p->accepted = accepted;
     p->set = call->set;
     memcpy(p->name, call->name.data, call->name.size);
     return deferral_receive(&p->deferral, call, STATUS_OK);

@@ -5,6 +5,8 @@
 
 enum row_kind { ROW_SOURCE, ROW_KIND, ROW_TEXT, ROW_TIME, ROW_NUMBER };
 
+#define CONSENT "accept_deletions"
+
 /* `otherwise` is the JSON of a member that is missing; NULL: it must be
  * there. "null": the member may be null. */
 static const struct row {
@@ -28,13 +30,11 @@ static const struct row {
     {"mended", ROW_NUMBER, "0", 0},
     {"dropped_links", ROW_NUMBER, "0", 0},
     {"every_s", ROW_NUMBER, "null", 0},
+    {CONSENT, ROW_NUMBER, "0", offsetof(struct harvest, accept_deletions)},
 };
 
 static const char *const kinds[] = {"resourcesync", "sitemap", "text",
                                     "rss",          "atom",    "oai-pmh"};
-
-/* No program counts further: JavaScript reads larger numbers wrongly. */
-#define NUMBER_MAX ((UINT64_C(1) << 53) - 1)
 
 #define A_TIME "2026-11-27T10:00:00Z"
 
@@ -77,7 +77,7 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
                            : "a string, such as \"sitemap\"");
     switch (row->kind) {
     case ROW_NUMBER:
-        if (!number_read(text, &number) || number > NUMBER_MAX)
+        if (!number_read(text, &number) || number > HARVEST_COUNT_MAX)
             return problem(why, STATUS_INVALID,
                            "%s: \"%s\" is not a count, such as 7", row->name,
                            problem_quote(text).text);
@@ -178,6 +178,25 @@ harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
     }
     buf_fini(&r.text);
     return rc;
+}
+
+/* A name in its quotes stands in no text: there a quote has a backslash. */
+struct harvest *
+harvest_with_consent(const struct harvest *harvest, uint64_t n)
+{
+    struct buf text = {.max = HARVEST_TEXT_MAX + 32};
+    struct slice rest = harvest->text;
+    struct harvest *h = NULL;
+
+    slice_skip_past(&rest, "\"" CONSENT "\":");
+    buf_add_slice(&text, slice_between(harvest->text.data, rest.data));
+    buf_add_number(&text, n);
+    slice_take_until(&rest, ",}");
+    buf_add_slice(&text, rest);
+    if (harvest_read(&h, buf_slice(&text), NULL))
+        h = NULL; /* not reached: it is as long as one that was read */
+    buf_fini(&text);
+    return h;
 }
 
 struct harvest *

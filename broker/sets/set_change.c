@@ -218,6 +218,27 @@ submit_by_name(struct set_change *c, struct problem *why)
     return log_submit(c->registry->log, &c->post, why);
 }
 
+/* Submits the report of a harvester once more, with the consent that somebody
+ * gave after the former report: else a report that was under way would take it
+ * away unread. False: there is none to keep. Log thread. */
+static bool
+keep_consent(struct set_change *c)
+{
+    struct harvest *former = registry_harvest(c->set), *kept = NULL;
+    struct problem why = {""};
+
+    if (former && c->harvest && c->harvest->held_back > 0 &&
+        former->accept_deletions > 0 && c->harvest->accept_deletions == 0)
+        kept = harvest_with_consent(c->harvest, former->accept_deletions);
+    harvest_unref(former);
+    if (!kept)
+        return false;
+    harvest_unref(c->harvest);
+    c->harvest = kept;
+    c->act.harvest.text = kept->text;
+    return !log_submit(c->registry->log, &c->post, &why);
+}
+
 /* Puts a change into effect that is committed. The log answers commits in their
  * order, so the last settings win. Log thread. */
 static void
@@ -231,6 +252,8 @@ on_answered(struct post *post)
         if (!post->status)
             return;
     }
+    if (!post->status && c->act.kind == ACT_HARVEST && keep_consent(c))
+        return;
     if (post->status) {
         if (c->has_marked)
             set_mark_private(c->set, false);
@@ -499,7 +522,9 @@ set_change_harvest(struct registry *registry, struct slice name,
 
     c->client = client_ref(client);
     c->harvest = harvest;
-    c->mode = harvest ? SET_CHANGE_REPLACE : SET_CHANGE_MERGE;
+    /* A consent is to a report that is there: it makes no set. */
+    c->mode = harvest && !harvest->accept_deletions ? SET_CHANGE_REPLACE
+                                                    : SET_CHANGE_MERGE;
     c->act.harvest.text = harvest ? harvest->text : SLICE("");
     if (!rc) {
         memcpy(c->name, name.data, name.size);

@@ -91,9 +91,11 @@ struct reader {
     struct td_follower *follower; /* NULL: it has ended, or has not begun */
     bool has_ended;               /* on_end came */
     bool is_done;                 /* is_once: its look is over */
-    bool is_split; /* it has several sets: their readers follow */
-    bool is_oai;   /* it is read as a provider of OAI-PMH (oai.h) */
-    bool is_anew;  /* reads from the beginning: the set lacks something */
+    bool is_split;    /* it has several sets: their readers follow */
+    bool is_oai;      /* it is read as a provider of OAI-PMH (oai.h) */
+    bool is_anew;     /* reads from the beginning: the set lacks something */
+    bool has_consent; /* the follower deletes what somebody consented to */
+    bool is_reopened; /* it is to be opened again, because of a consent */
     bool has_looked;
     struct harvest_look look; /* the last one; url NULL: none */
     bool is_doubted;          /* in this look */
@@ -192,6 +194,31 @@ treat_strays(struct reader *r)
     return true;
 }
 
+/* Deletes what is held back, if somebody has consented at the broker to as many
+ * as all sources hold back. What the follower holds back it deletes when it is
+ * opened with the consent; without it again, the consent does not outlive its
+ * use. */
+static bool
+heed_consent(struct reader *r)
+{
+    struct harvest *h = r->harvest;
+    uint64_t n = 0, n_held, n_of;
+
+    for (size_t i = 0; i < h->n_readers; i++)
+        n += h->readers[i]->look.counts.held_back;
+    if (n > h->target.accepted)
+        h->target.accepted = 0;
+    if (!r->feed.counts.held_back || !h->target.accepted) {
+        r->is_reopened = r->has_consent;
+        return true;
+    }
+    if (!harvest_db_held(&h->target.db, r->feed.part.id, &n_held, &n_of))
+        return false;
+    r->is_reopened = !n_held && !r->has_consent;
+    return !n_held ||
+           (harvest_feed_held(&r->feed) && report_look(r, r->feed.part.doubt));
+}
+
 /* Looks for what others did to the set, and has it repaired. */
 static bool
 look_at_set(struct reader *r)
@@ -199,7 +226,8 @@ look_at_set(struct reader *r)
     struct harvest *h = r->harvest;
     bool is_due;
 
-    if (!harvest_target_look(&h->target, &h->is_other))
+    if (!harvest_target_look(&h->target, &h->is_other) ||
+        (!h->is_other && !heed_consent(r)))
         return false;
     if (r->feed.has_log || h->is_other)
         return true;
@@ -281,7 +309,7 @@ on_message(const struct td_message *message, void *user)
         end_with_target(h);
         return 1;
     }
-    if (r->is_anew || h->is_other)
+    if (r->is_anew || r->is_reopened || h->is_other)
         return 1;
     if (r->feed.suspicion[0])
         compare_now(r, r->feed.suspicion, false);
@@ -387,7 +415,7 @@ on_end(enum td_status rc, const char *why, void *user)
     struct harvest *h = r->harvest;
 
     r->has_ended = true;
-    if (h->target.is_over || r->is_anew || h->is_other)
+    if (h->target.is_over || r->is_anew || r->is_reopened || h->is_other)
         return;
     if (!harvest_feed_flush(&h->outbox) || (rc == TD_OK && !end_look(r))) {
         end_with_target(h);
@@ -456,7 +484,7 @@ open_follower(struct reader *r)
         .listing = r->listing,
         .max_delete_percent = how->max_delete,
         .until_caught_up = how->is_once,
-        .accept_deletions = how->accept_deletions,
+        .accept_deletions = harvest_target_accepts(&h->target),
         .compare_ms = how->compare_ms,
         .on_doubt = on_doubt,
         .on_held = on_held,
@@ -480,7 +508,8 @@ open_follower(struct reader *r)
     } else {
         options.after = after;
     }
-    r->is_anew = false;
+    r->is_anew = r->is_reopened = false;
+    r->has_consent = h->target.accepted > how->accept_deletions;
     r->has_ended = false;
     r->feed.is_listing = r->feed.is_replay = false;
     if (may_be_provider(r) && !r->is_oai)

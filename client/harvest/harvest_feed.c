@@ -390,8 +390,8 @@ delete_held(struct harvest_feed *f, int64_t part)
 static bool
 apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 {
-    const struct harvest_options *how = f->target->options;
-    const struct survey_guard guard = {how->max_delete, how->accept_deletions,
+    const struct survey_guard guard = {f->target->options->max_delete,
+                                       harvest_target_accepts(f->target),
                                        false};
 
     f->counts.held_back = 0;

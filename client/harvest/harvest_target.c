@@ -9,6 +9,7 @@
 #include "client/lib/json_slices.h"
 #include "client/lib/pause.h"
 #include "client/source/set.h"
+#include "proto/number.h"
 
 #define PAUSE_MOST_MS 30000
 
@@ -295,15 +296,24 @@ harvest_target_post(struct harvest_target *t)
 
 /* The set */
 
+/* What ask_position reads. */
+struct asking {
+    char *position;
+    struct harvest_target *target;
+};
+
 static void
 on_member(const char *path, const char *value, void *user)
 {
-    char *const *to = user; /* position, home */
+    const struct asking *asking = user;
+    struct harvest_target *t = asking->target;
 
     if (!strcmp(path, "position"))
-        snprintf(to[0], TD_POSITION_SIZE, "%s", value);
+        snprintf(asking->position, TD_POSITION_SIZE, "%s", value);
     else if (!strcmp(path, "links.0.href")) /* its URL as the broker has it */
-        snprintf(to[1], HARVEST_HOME_SIZE, "%s/r/", value);
+        snprintf(t->home, HARVEST_HOME_SIZE, "%s/r/", value);
+    else if (!strcmp(path, "harvest.accept_deletions"))
+        number_read(slice_of(value), &t->accepted);
 }
 
 /* Asks for the set's position; "": there is no set. */
@@ -313,12 +323,13 @@ ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
     unsigned pause_ms = PAUSE_FIRST;
 
     for (;;) {
-        char *asked[] = {position, t->home};
+        struct asking asking = {position, t};
         enum td_status rc;
 
         position[0] = '\0';
+        t->accepted = 0;
         snprintf(t->home, sizeof(t->home), "%s/r/", t->url);
-        rc = td_set_get(t->client, t->url, on_member, asked, NULL);
+        rc = td_set_get(t->client, t->url, on_member, &asking, NULL);
         if (rc == TD_OK || rc == TD_GONE ||
             (rc == TD_REFUSED && td_answered(t->client, NULL) == 404)) {
             harvest_epoch_of(t->epoch, position);

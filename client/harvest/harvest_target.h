@@ -30,7 +30,20 @@ struct harvest_target {
     int64_t reported_ms;
     char trouble[256];            /* the last report that failed; "": none */
     char home[HARVEST_HOME_SIZE]; /* of copies (copy.h) */
+
+    /* Deletions that somebody consents to at the broker, by the last look at
+     * the set. */
+    uint64_t accepted;
 };
+
+/* Deletions that may be more than --max-delete; 0: none. */
+static inline uint64_t
+harvest_target_accepts(const struct harvest_target *t)
+{
+    uint64_t given = t->options->accept_deletions;
+
+    return given > t->accepted ? given : t->accepted;
+}
 
 /* Says a line. */
 void harvest_target_say(const struct harvest_target *t, const char *format, ...)

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from tidings_test.http import JSON
+from tidings_test.http import JSON, check_refused
 from tidings_test.layouts import Sitemap, urlset
 from tidings_test.waiting import wait_for
 
@@ -138,6 +138,37 @@ def test_a_dry_run_shows_what_would_be_held_back(site, harvest, target):
     harvest(source, "--accept-deletions", "119")
     assert target.last() == 120 + 119
     assert report(target)["held_back"] == 0
+
+
+# somebody consents at the broker; the harvester, which runs elsewhere, deletes then.
+@pytest.mark.parametrize("is_running", [False, True], ids=["once", "running"])
+def test_a_consent_comes_by_the_broker(site, harvest, target, start, tmp_path, is_running):
+    source = Sitemap(site)
+    source.publish({f"/files/{i}.txt": "x" for i in range(120)})
+    harvest(source)
+    source.publish({"/files/0.txt": "x"})
+    if is_running:
+        more = ("--state", tmp_path / "state", "--every", "0.2")
+        start("tidings", "harvest", source.url, target.url, *more)
+        wait_for("deletions that are held back", lambda: report(target)["held_back"] == 119)
+    else:
+        harvest(source, status=1)
+    consent = f"{target.path}/harvest?accept-deletions="
+    check_refused(target.broker.request("POST", f"{consent}118"), 409, "119 deletions are held back, more than 118")
+    assert target.last() == 120
+    assert target.broker.request("POST", f"{consent}119").status == 204
+    if is_running:
+        wait_for("the deletions", lambda: report(target)["held_back"] == 0)
+    else:
+        assert report(target)["accept_deletions"] == 119
+        harvest(source)
+    assert target.last() == 120 + 119
+    assert report(target)["accept_deletions"] == 0
+    if is_running:  # it has no consent to others
+        source.publish({f"/files/{i}.txt": "x" for i in range(120)})
+        wait_for("the resources", lambda: target.last() == 120 + 119 + 119)
+        source.publish({"/files/0.txt": "x"})
+        wait_for("deletions that are held back", lambda: report(target)["held_back"] == 119)
 
 
 # it reads the last reading of the list, and so knows which bad row is new.

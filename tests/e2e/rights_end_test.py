@@ -55,7 +55,7 @@ class World:
         news = self.broker.set("news").create()
         news.post(2)
         self.broker.set("kept").create(content="inline")
-        news.put_harvest()
+        news.put_harvest(held_back=7)
         large = self.broker.set("large").create()
         large.post(2000, size=2000)
         self.feed = Feed(self.broker, site, callbacks).register()
@@ -288,6 +288,7 @@ CASES = {
     ],
     "GET /sets/{set}/harvest": SHORT,
     "PUT /sets/{set}/harvest": [Half(json.dumps({**HARVEST, "added": 1}), JSON)],
+    "POST /sets/{set}/harvest": SHORT,
     "DELETE /sets/{set}/harvest": SHORT,
     "GET /sets/{set}/oai": SHORT,
     "POST /sets/{set}/oai": [Half("verb=Identify")],
@@ -594,6 +595,7 @@ def test_what_waits_for_the_log_does_not_happen(make):
             ("PUT", "/sets/born", "{}"),
             ("PATCH", "/sets/news", '{"rotateEntries":70}'),
             ("PUT", "/sets/news/harvest", json.dumps(HARVEST)),
+            ("POST", "/sets/news/harvest?accept-deletions=7", None),
             ("DELETE", "/sets/news/harvest", None),
             ("POST", "/sets/news/rotate", None),
             ("DELETE", "/sets/large", None),

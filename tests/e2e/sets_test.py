@@ -307,6 +307,7 @@ def test_keeps_the_report_of_a_harvester(start_broker, backups):
         "mended": 6,
         "dropped_links": 7,
         "every_s": 3600,
+        "accept_deletions": 0,
     }
     assert demo.put_harvest().status == 204  # makes the set
     demo.post()
@@ -331,6 +332,34 @@ def test_keeps_the_report_of_a_harvester(start_broker, backups):
     assert demo.delete().status == 204
     demo.post(first=1)
     assert "harvest" not in describe(demo)
+
+
+# a consent stays with the reports after it until nothing is held back.
+def test_keeps_a_consent_to_deletions(start_broker):
+    broker = start_broker()
+    demo = broker.set("demo")
+    consent = f"{demo.path}/harvest?accept-deletions="
+    check_refused(broker.request("POST", f"{consent}1"), 404, "")
+    demo.post()
+    check_refused(broker.request("POST", f"{consent}1"), 404, "no harvester has reported")
+    assert demo.put_harvest(held_back=0).status == 204
+    check_refused(broker.request("POST", f"{consent}1"), 409, "no deletion is held back")
+    assert demo.put_harvest(held_back=40).status == 204
+    for wrong in ("0", "x", ""):
+        check_refused(broker.request("POST", f"{consent}{wrong}"), 400, "accept-deletions")
+    check_refused(broker.request("POST", f"{demo.path}/harvest"), 400, "accept-deletions is missing")
+    check_refused(broker.request("POST", f"{consent}39"), 409, "40 deletions are held back, more than 39")
+    assert broker.request("POST", f"{consent}45").status == 204
+    assert demo.get("harvest").json()["accept_deletions"] == 45
+    assert demo.put_harvest(held_back=41).status == 204
+    for end in (broker.kill, broker.stop):
+        assert demo.get("harvest").json()["accept_deletions"] == 45
+        end()
+        broker.restart()
+    assert demo.put_harvest(held_back=0).status == 204
+    assert demo.get("harvest").json()["accept_deletions"] == 0
+    assert demo.put_harvest(held_back=40).status == 204
+    assert demo.get("harvest").json()["accept_deletions"] == 0
 
 
 # The rest is in unit/sets/harvest. Whoever may post may report.

@@ -19,7 +19,7 @@ TEST(keeps_what_a_harvester_reports)
         "\"deleted\":3,\"held_back\":40,\"left_out\":5,"
         "\"left_out_example\":\"line 7: "
         "\\\"x\\\"\",\"mended\":6,\"dropped_links\":7,"
-        "\"every_s\":3600}";
+        "\"every_s\":3600,\"accept_deletions\":39}";
     struct harvest *harvest = NULL, *again = NULL;
     struct problem why = {""};
     int64_t us;
@@ -33,6 +33,18 @@ TEST(keeps_what_a_harvester_reports)
     assert_true(harvest->complete_as_of_us == us);
     assert_int_equal(harvest_read(&again, harvest->text, &why), STATUS_OK);
     assert_true(slice_equal(again->text, harvest->text));
+    harvest_unref(again);
+    /* A text may have the words of the member. */
+    assert_int_equal(harvest_read(&again,
+                                  SLICE("{" NEEDED ",\"not_complete\":"
+                                        "\"\\\"accept_deletions\\\":7\"}"),
+                                  &why),
+                     STATUS_OK);
+    harvest_unref(harvest);
+    harvest = harvest_with_consent(again, 40);
+    assert_int_equal(harvest->accept_deletions, 40);
+    assert_non_null(slice_find(harvest->text, "\"accept_deletions\":40}"));
+    assert_non_null(slice_find(harvest->text, "accept_deletions\\\":7\","));
     harvest_unref(again);
     harvest_unref(harvest);
 }
@@ -50,7 +62,7 @@ TEST(completes_what_a_harvester_leaves_out)
         "{" NEEDED ",\"every_s\":null,\"complete_as_of\":null,"
         "\"not_complete\":null,\"added\":0,\"changed\":0,\"deleted\":0,"
         "\"held_back\":0,\"left_out\":0,\"left_out_example\":null,"
-        "\"mended\":0,\"dropped_links\":0}"));
+        "\"mended\":0,\"dropped_links\":0,\"accept_deletions\":0}"));
     assert_true(harvest->complete_as_of_us == DATETIME_NONE);
     assert_ptr_equal(harvest_ref(harvest), harvest);
     harvest_unref(harvest);
