@@ -146,6 +146,19 @@ def test_a_page_that_shows_another_output_is_refused(reader, tmp_path):
     get = "Text.\n\n    $ tidings get http://127.0.0.1:8787/sets/demo\n"
     (tmp_path / "page.md").write_text(f"{get}    position ...-3\n")
     reader.read(Page(tmp_path / "page.md"))
-    (tmp_path / "page.md").write_text(f"{get}    position ...-4\n")
-    with pytest.raises(AssertionError, match="did not print"):
+    (tmp_path / "page.md").write_text(f"{get}    position ...\n    earliest ...\n")
+    reader.read(Page(tmp_path / "page.md"))
+    for other in ("position ...-5", "earliest ...\n    position ..."):
+        (tmp_path / "page.md").write_text(f"{get}    {other}\n")
+        with pytest.raises(AssertionError, match="did not print"):
+            reader.read(Page(tmp_path / "page.md"))
+
+
+# A terminal shows both mixed; each keeps its own order.
+def test_a_page_shows_output_and_errors_as_they_come(reader, tmp_path):
+    both = "Text.\n\n    $ echo 1 >&2; echo 2; echo 3 >&2\n"
+    (tmp_path / "page.md").write_text(f"{both}    1\n    2\n    3\n")
+    reader.read(Page(tmp_path / "page.md"))
+    (tmp_path / "page.md").write_text(f"{both}    3\n    2\n    1\n")
+    with pytest.raises(AssertionError, match="did not print '1'"):
         reader.read(Page(tmp_path / "page.md"))

@@ -8,9 +8,9 @@ what a page says a command prints is printed.
 A block has one of these forms:
 
     $ tidings get URL               a command. Lines below it, up to the next "$ ", are what
-    set   http://...                it prints: each is a part of the output, in this order,
-    position  ...-2                 and "..." in it is any text. A line that ends with "\\"
-                                    goes on in the next one.
+    set   http://...                it prints: each is a part of the output or of the errors,
+    position  ...-2                 each in its order, and "..." in it is any text. A line
+                                    that ends with "\\" goes on in the next one.
     # systemctl start tidingsd      a command of root, which changes the machine. It is not
                                     run; its first word is one of ROOT_PROGRAMS.
     tidings follow SET-URL          a form, with a word in capitals for what the reader puts
@@ -211,9 +211,9 @@ class Reader:
             self._wait_listening(command)
             return self.watch(terminal, shown)
         done = self._run(*shell, cwd=self.folder, env=self.env)
-        at = iter([*done.out, *done.err])
+        printed = [[self.there(said) for said in lines] for lines in (done.out, done.err)]
         for line in shown:
-            assert any(is_shown(line, self.there(said)) for said in at), (
+            assert any(take(line, lines) for lines in printed), (
                 f"{command} did not print {line!r}: {done.output()}\n{done.errors()}"
             )
         assert "about:blank" not in done.output(), (command, done.output())
@@ -307,6 +307,15 @@ def is_shown(line, said):
     """True if the line of a page is in what was said; "..." is any text."""
     parts = [re.escape(part) for part in line.split("...")]
     return re.search(".*".join(parts), said) is not None
+
+
+def take(line, lines):
+    """True if the line of a page is in one of the lines; that one and those before it are removed."""
+    for i, said in enumerate(lines):
+        if is_shown(line, said):
+            del lines[: i + 1]
+            return True
+    return False
 
 
 def anchors(text):
