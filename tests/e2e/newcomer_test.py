@@ -75,7 +75,7 @@ def test_in_node_with_a_library_of_webhooks(news, start, tmp_path):
 def test_by_curl_behind_a_bare_nginx(bare_nginx, start):
     shop = bare_nginx.broker.set("shop").create()
     url = f"{bare_nginx.url}{shop.path}"
-    line = next(line for line in block("following", "curl ").split("\n") if "curl " in line)
+    line = next(line for line in block("following", "curl -sSN SET-URL").split("\n") if "SET-URL" in line)
     curl = start("/usr/bin/env", *line.replace("SET-URL", url).split())
     curl.out.find(lambda line: line == "event: heartbeat")
     assert shop.send([HAT]).status == 200
