@@ -287,8 +287,8 @@ CASES = {
         Half(json.dumps({"loc": A}), NDJSON, other="/sets/large/resources")
     ],
     "GET /sets/{set}/harvest": SHORT,
-    "PUT /sets/{set}/harvest": [Half(json.dumps({**HARVEST, "added": 1}), JSON)],
-    "POST /sets/{set}/harvest": SHORT,
+    "PUT /sets/{set}/harvest": [Half(json.dumps({**HARVEST, "held_back": 7}), JSON)],
+    "POST /sets/{set}/harvest": [Half(query="accept-deletions=7")],
     "DELETE /sets/{set}/harvest": SHORT,
     "GET /sets/{set}/oai": SHORT,
     "POST /sets/{set}/oai": [Half("verb=Identify")],
