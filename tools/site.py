@@ -178,9 +178,9 @@ class Site:
         body = body.replace("</table>", "</table></div>")
         body = body.replace("<pre>", '<pre tabindex="0">')
         for part in re.split(r"(?=<h[1-6] id=)", body):
-            if found := re.match(r'<h[1-6] id="([^"]*)">(.*?) <a class="mark"', part, re.DOTALL):
+            if found := re.match(r'<h[1-6] id="([^"]*)">(.*?) <a class="mark"[^>]*>#</a>', part, re.DOTALL):
                 text = re.sub(r"<[^>]+>", " ", part[found.end() :])
-                words = " ".join(html.unescape(text).split()).removeprefix("# ")
+                words = " ".join(html.unescape(text).split())
                 title = html.unescape(re.sub(r"<[^>]+>", "", found[2]))
                 parts.append((title, found[1], words))
         return tabbed(body), parts

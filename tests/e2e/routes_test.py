@@ -350,6 +350,16 @@ def changed_much(world, route):
     return much.get("resources")
 
 
+def consent(n):
+    """A consent to the deletion of as many; seven are held back."""
+
+    def send(world, route):
+        assert world.news.put_harvest(held_back=7).status == 204
+        return ask(f"accept-deletions={n}")(world, route)
+
+    return send
+
+
 def harvested(world, route):
     assert world.news.put_harvest().status == 204
     return world.news.get("harvest")
@@ -585,6 +595,13 @@ CASES = {
         413: ask(body=LONG, type=JSON),
         415: ask(body="{}", type=XML),
         422: ask(body={"colour": 1}),
+    },
+    "POST /sets/{set}/harvest": {
+        204: consent(7),
+        400: ask(),
+        **ask_nobody(query="accept-deletions=7"),
+        409: consent(6),
+        413: ask("accept-deletions=7", body=SHORT),
     },
     "DELETE /sets/{set}/harvest": {204: ask(), **ask_nobody()},
     "GET /sets/{set}/rate": {200: ask(), **ask_nobody()},
