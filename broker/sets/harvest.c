@@ -194,7 +194,7 @@ harvest_with_consent(const struct harvest *harvest, uint64_t n)
     slice_take_until(&rest, ",}");
     buf_add_slice(&text, rest);
     if (harvest_read(&h, buf_slice(&text), NULL))
-        h = NULL; /* not reached: it is as long as one that was read */
+        h = NULL; /* never: the text has been read before */
     buf_fini(&text);
     return h;
 }

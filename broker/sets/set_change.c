@@ -192,6 +192,26 @@ set_change_free(struct set_change *c)
     free(c);
 }
 
+/* Adds to the report of a harvester the consent that somebody gave after the
+ * former one: else a new report would take it away unread. False: there is none
+ * to add. */
+static bool
+keep_consent(struct set_change *c)
+{
+    struct harvest *former = registry_harvest(c->set), *kept = NULL;
+
+    if (former && c->harvest && c->harvest->held_back > 0 &&
+        former->accept_deletions > 0 && c->harvest->accept_deletions == 0)
+        kept = harvest_with_consent(c->harvest, former->accept_deletions);
+    harvest_unref(former);
+    if (!kept)
+        return false;
+    harvest_unref(c->harvest);
+    c->harvest = kept;
+    c->act.harvest.text = kept->text;
+    return true;
+}
+
 /* Submits it to the set that has the name now. */
 static enum status
 submit_by_name(struct set_change *c, struct problem *why)
@@ -214,29 +234,10 @@ submit_by_name(struct set_change *c, struct problem *why)
         if (c->set == before)
             return registry_full(why);
     }
+    if (c->act.kind == ACT_HARVEST)
+        keep_consent(c);
     c->post.set = c->set->log;
     return log_submit(c->registry->log, &c->post, why);
-}
-
-/* Submits the report of a harvester once more, with the consent that somebody
- * gave after the former report: else a report that was under way would take it
- * away unread. False: there is none to keep. Log thread. */
-static bool
-keep_consent(struct set_change *c)
-{
-    struct harvest *former = registry_harvest(c->set), *kept = NULL;
-    struct problem why = {""};
-
-    if (former && c->harvest && c->harvest->held_back > 0 &&
-        former->accept_deletions > 0 && c->harvest->accept_deletions == 0)
-        kept = harvest_with_consent(c->harvest, former->accept_deletions);
-    harvest_unref(former);
-    if (!kept)
-        return false;
-    harvest_unref(c->harvest);
-    c->harvest = kept;
-    c->act.harvest.text = kept->text;
-    return !log_submit(c->registry->log, &c->post, &why);
 }
 
 /* Puts a change into effect that is committed. The log answers commits in their
@@ -252,7 +253,11 @@ on_answered(struct post *post)
         if (!post->status)
             return;
     }
-    if (!post->status && c->act.kind == ACT_HARVEST && keep_consent(c))
+    /* A consent that was committed after this report had been submitted: once
+     * more, with it. If nothing can be submitted, memory alone has it, and the
+     * next report brings it to the disk. */
+    if (!post->status && c->act.kind == ACT_HARVEST && keep_consent(c) &&
+        !log_submit(c->registry->log, post, &post->why))
         return;
     if (post->status) {
         if (c->has_marked)

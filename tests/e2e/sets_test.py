@@ -1,5 +1,6 @@
 """Sets are created, configured and described."""
 
+import json
 import os
 
 import pytest
@@ -7,6 +8,7 @@ from lxml import html
 
 from tidings_test.content import kept, multipart
 from tidings_test.http import JSON, check_refused
+from tidings_test.background import Background
 from tidings_test.backups import Backups
 from tidings_test.sets import HARVEST, MERGE_PATCH, change
 from tidings_test.soak import soak
@@ -360,6 +362,29 @@ def test_keeps_a_consent_to_deletions(start_broker):
     assert demo.get("harvest").json()["accept_deletions"] == 0
     assert demo.put_harvest(held_back=40).status == 204
     assert demo.get("harvest").json()["accept_deletions"] == 0
+
+
+# The report was submitted before the consent is committed, and knows nothing of it.
+def test_a_consent_outlives_a_report_that_is_under_way(start_broker, faults):
+    broker = start_broker(env=faults.env)
+    demo, other = broker.set("demo"), broker.set("other")
+    assert demo.put_harvest(held_back=40).status == 204
+    faults.arm(faults.SYNC, "tidings.db-wal", faults.HANG)
+    holds = Background(other.post)
+    faults.wait()
+    consent, report = broker.connect(), broker.connect()
+    consent.ask(f"{demo.path}/harvest?accept-deletions=45", "POST")
+    broker.wait_threads()
+    report.ask(f"{demo.path}/harvest", "PUT", json.dumps({**HARVEST, "held_back": 41}), content_type=JSON)
+    broker.wait_threads()
+    faults.disarm()
+    assert (consent.answer().status, report.answer().status) == (204, 204)
+    holds.join()
+    now = demo.get("harvest").json()
+    assert (now["held_back"], now["accept_deletions"]) == (41, 45)
+    broker.kill()
+    broker.restart()
+    assert demo.get("harvest").json() == now
 
 
 # The rest is in unit/sets/harvest. Whoever may post may report.
