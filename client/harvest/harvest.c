@@ -94,7 +94,8 @@ struct reader {
     bool is_split;    /* it has several sets: their readers follow */
     bool is_oai;      /* it is read as a provider of OAI-PMH (oai.h) */
     bool is_anew;     /* reads from the beginning: the set lacks something */
-    bool has_consent; /* the follower deletes what somebody consented to */
+    uint64_t consent; /* deletions that somebody consented to; 0: none */
+    bool has_consent; /* the follower was opened with it */
     bool is_reopened; /* it is to be opened again, because of a consent */
     bool has_looked;
     struct harvest_look look; /* the last one; url NULL: none */
@@ -196,27 +197,31 @@ treat_strays(struct reader *r)
 
 /* Deletes what is held back, if somebody has consented at the broker to as many
  * as all sources hold back. What the follower holds back it deletes when it is
- * opened with the consent; without it again, the consent does not outlive its
- * use. */
+ * opened with the consent, if that is no more by then; then it is opened
+ * without it again: the consent does not outlive its use. */
 static bool
 heed_consent(struct reader *r)
 {
     struct harvest *h = r->harvest;
     uint64_t n = 0, n_held, n_of;
+    bool is_good;
 
     for (size_t i = 0; i < h->n_readers; i++)
         n += h->readers[i]->look.counts.held_back;
-    if (n > h->target.accepted)
-        h->target.accepted = 0;
-    if (!r->feed.counts.held_back || !h->target.accepted) {
-        r->is_reopened = r->has_consent;
+    r->consent = n <= h->target.accepted ? r->feed.counts.held_back : 0;
+    h->target.accepted = 0;
+    r->is_reopened = r->has_consent && !r->consent;
+    if (!r->consent)
         return true;
-    }
     if (!harvest_db_held(&h->target.db, r->feed.part.id, &n_held, &n_of))
         return false;
     r->is_reopened = !n_held && !r->has_consent;
-    return !n_held ||
-           (harvest_feed_held(&r->feed) && report_look(r, r->feed.part.doubt));
+    if (!n_held)
+        return true;
+    h->target.accepted = n_held;
+    is_good = harvest_feed_held(&r->feed) && report_look(r, r->feed.part.doubt);
+    h->target.accepted = 0;
+    return is_good;
 }
 
 /* Looks for what others did to the set, and has it repaired. */
@@ -476,6 +481,8 @@ open_follower(struct reader *r)
     struct harvest *h = r->harvest;
     const struct harvest_options *how = h->options;
     const char *after = r->feed.part.position;
+    /* At the start nobody knows yet what this source alone holds back. */
+    uint64_t accepts = r->has_looked ? r->consent : h->target.accepted;
     struct td_follow_options options = {
         .form = TD_JSON,
         .on_trouble = on_trouble,
@@ -484,7 +491,8 @@ open_follower(struct reader *r)
         .listing = r->listing,
         .max_delete_percent = how->max_delete,
         .until_caught_up = how->is_once,
-        .accept_deletions = harvest_target_accepts(&h->target),
+        .accept_deletions =
+            accepts > how->accept_deletions ? accepts : how->accept_deletions,
         .compare_ms = how->compare_ms,
         .on_doubt = on_doubt,
         .on_held = on_held,
@@ -509,7 +517,7 @@ open_follower(struct reader *r)
         options.after = after;
     }
     r->is_anew = r->is_reopened = false;
-    r->has_consent = h->target.accepted > how->accept_deletions;
+    r->has_consent = accepts > how->accept_deletions;
     r->has_ended = false;
     r->feed.is_listing = r->feed.is_replay = false;
     if (may_be_provider(r) && !r->is_oai)

@@ -296,7 +296,7 @@ harvest_target_post(struct harvest_target *t)
 
 /* The set */
 
-/* What ask_position reads. */
+/* Where on_member stores the members of a set. */
 struct asking {
     char *position;
     struct harvest_target *target;
