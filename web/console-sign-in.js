@@ -14,11 +14,15 @@ const KEPT = 'tidings-sign-in';
 
 /** Does not renew the session any more. */
 export function forgetProvider() {
-    clearTimeout(renewBefore.timer);
+    clearTimeout(renewLater.timer);
 }
 
-/** At most so long before its end a session is renewed, in milliseconds. */
+/** At most so long before its end a session is renewed, and at least after so long, in milliseconds. */
 const RENEW_MS = 60_000;
+const RENEW_LEAST_MS = 1000;
+
+/** How long a provider may take to answer, in milliseconds. */
+const PATIENCE_MS = 15_000;
 
 /** The longest time of setTimeout. */
 const TIMER_MS = 2 ** 31 - 1;
@@ -56,11 +60,12 @@ async function askProvider(url, form) {
     try {
         answer = await fetch(url, {
             method: form ? 'POST' : 'GET', credentials: 'omit', cache: 'no-store',
+            signal: AbortSignal.timeout(PATIENCE_MS),
             ...form && { body: new URLSearchParams(form) },
         });
     } catch {
         throw new Error(`The identity provider does not answer this page at ${url}:`
-            + ` it is away, or does not allow ${root.origin} (CORS).`);
+            + ` it is away or silent, or does not allow ${root.origin} (CORS).`);
     }
     if (!answer.ok) {
         const { error, error_description: why } = await answer.json().catch(() => ({}));
@@ -109,7 +114,7 @@ async function openSession(tokens, nonce) {
             continue; // of another sign-in
         try {
             await ask('session', { method: 'POST', headers: { Authorization: `Bearer ${text}` } });
-            renewBefore(claimsOf(text).exp * 1000, tokens.refresh_token);
+            renewLater(claimsOf(text), tokens.refresh_token);
             return;
         } catch (error) {
             if (!(error instanceof Refusal))
@@ -123,19 +128,23 @@ async function openSession(tokens, nonce) {
         + ' its token: the audience, the key or the time is another one. The log of the broker says which.');
 }
 
-/** Opens the session anew before its token ends, if the provider gave what that needs. */
-function renewBefore(endMs, refreshToken) {
+/**
+ * Opens the session anew before its token ends, if the provider gave what that needs. Where the
+ * token says when it was made, the clock of this machine does not matter.
+ */
+function renewLater({ exp, iat }, refreshToken) {
     if (!refreshToken)
         return;
-    const left = endMs - Date.now();
+    const left = (exp - (iat ?? Date.now() / 1000)) * 1000;
     const renew = async () => {
         const { token_endpoint: url } = await discover();
         const form = { grant_type: 'refresh_token', refresh_token: refreshToken, client_id: provider.client };
         const tokens = await (await askProvider(url, form)).json();
         await openSession({ refresh_token: refreshToken, ...tokens });
     };
-    clearTimeout(renewBefore.timer);
-    renewBefore.timer = setTimeout(() => renew().catch(error => announce(error.message, 'bad')), Math.min(TIMER_MS, Math.max(0, left - Math.min(RENEW_MS, left / 2))));
+    clearTimeout(renewLater.timer);
+    renewLater.timer = setTimeout(() => renew().catch(error => announce(error.message, 'bad')),
+        Math.min(TIMER_MS, Math.max(RENEW_LEAST_MS, left - Math.min(RENEW_MS, left / 2))));
 }
 
 /**

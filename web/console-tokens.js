@@ -127,7 +127,8 @@ export async function showTokens(main, { token, signal, every }) {
     fill(main, headline('tokens', 'Tokens'), once, list,
         commands([curl('tokens', {}, token), 'tidingsd token list']),
         section('Make a token', tokenForm(token, once, draw)));
-    return every(10_000, draw, true);
+    // Whoever is about to choose one keeps the place.
+    return every(10_000, async () => list.contains(document.activeElement) || draw(), true);
 }
 
 function rotateForm(user, name, once, redraw) {

@@ -42,6 +42,10 @@ class SignIn(Console):
 
         wait_for(condition, look)
 
+    def run_first(self, script):
+        """Run it before the scripts of each document to come."""
+        self.browser.call("Page.addScriptToEvaluateOnNewDocument", self.session, source=script)
+
     def begin(self):
         self.go("#/sign-in")
         self.focus("button", "Sign in with 127.0.0.1:")
@@ -99,6 +103,19 @@ def test_the_token_that_is_for_the_broker_counts(broker, provider, open_console,
     console.holds("text('.who').endsWith(':alice')")
 
 
+FAILURES = ("refusal", "issuer", "token endpoint", "audience", "no right", "silence", "nonce", "opaque")
+
+# Long times are short: no test waits for them.
+HASTE = """
+const after = setTimeout;
+setTimeout = (work, ms, ...more) => after(work, ms > 30000 ? 50 : ms, ...more);
+"""
+IMPATIENCE = """
+const until = AbortSignal.timeout;
+AbortSignal.timeout = () => until.call(AbortSignal, 200);
+"""
+
+
 def spoil(provider, what):
     """Sets the fault; the words that the user reads."""
     other = f"http://127.0.0.1:{provider.port + 1}"
@@ -117,6 +134,9 @@ def spoil(provider, what):
     if what == "no right":
         provider.claims["tidings"] = {}
         return "right"
+    if what == "silence":
+        provider.silent = "/token"
+        return "away or silent"
     if what == "nonce":
         provider.answers = {"access_token": "opaque", "id_token": provider.token(nonce="other")}
         return "no JSON Web Token"
@@ -124,10 +144,12 @@ def spoil(provider, what):
     return "no JSON Web Token"
 
 
-@pytest.mark.parametrize("what", ["refusal", "issuer", "token endpoint", "audience", "no right", "nonce", "opaque"])
+@pytest.mark.parametrize("what", FAILURES)
 def test_a_failure_has_words(broker, provider, open_console, what):
     console = open_console(broker, provider=provider.url)
     words = spoil(provider, what)
+    if what == "silence":
+        console.run_first(IMPATIENCE)
     console.begin()
     console.holds(f"(text('.lead') + text('#announcement')).includes({json.dumps(words)}) && text('h1') == 'Sign in'")
     console.expect("text('.who')", "")
@@ -150,9 +172,9 @@ def test_the_policy_names_the_provider(broker, provider, start_broker):
 
 
 def test_a_session_is_renewed_before_its_token_ends(broker, provider, open_console):
-    provider.lasts = 4
     provider.answers = {"refresh_token": "again"}
     console = open_console(broker, provider=provider.url)
+    console.run_first(HASTE)
     console.begin()
     wait_for("two renewals", lambda: sum(form["grant_type"] == "refresh_token" for form in provider.asked) > 1)
     console.holds("text('.who').endsWith(':alice') && document.getElementById('connection').hidden")

@@ -872,7 +872,8 @@ async def ause():
     await anext(tidings.afollow(url, position="0"))
     await tidings.apublish(url, change, key="one")
 
-# The kernel gives the numbers of eventfds again, as it does while other programs run.
+# The kernel gives the numbers of eventfds again, as it does while other programs run: one is
+# open for a moment, so that what comes then has a larger number.
 def churn():
     while True:
         with quiet:

@@ -139,7 +139,7 @@ class OpenId(Server):
         self.keys, self.claims = keys, claims
         self.says, self.answers = {}, {}
         self.refuses = None
-        self.lasts = 3600
+        self.silent = None  # a path that gets no answer
         self.asked = []  # the forms of requests for tokens
         self._codes = {}
 
@@ -148,11 +148,14 @@ class OpenId(Server):
         return ("--jwt-issuer", self.url, "--jwt-audience", AUDIENCE, "--jwt-client", "console")
 
     def token(self, **claims):
-        return self.keys.token("a", self.lasts, iss=self.url, **self.claims, **claims)
+        return self.keys.token("a", iss=self.url, iat=int(time.time()), **self.claims, **claims)
 
     async def serve(self, peer):
         while request := await peer.request():
             path, _, query = request.target.partition("?")
+            if path == self.silent:
+                await peer.gone()
+                return
             status, lines, body = self._answer(path, dict(urllib.parse.parse_qsl(query)), request)
             lines += [f"Content-Length: {len(body)}", "Access-Control-Allow-Origin: *", "Connection: close"]
             head = "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status} -", *lines, ""))
