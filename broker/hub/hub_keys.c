@@ -174,7 +174,7 @@ bool
 hub_keys_sign(const struct hub_keys *keys, struct slice id, int64_t now_s,
               struct slice body, struct buf *to)
 {
-    char signature[SIGNING_KEY_TEXT_SIZE];
+    char signature[WEBHOOK_KEY_SIGNATURE_SIZE];
     bool is_signed = true;
     struct buf message = {.max = SIZE_MAX};
 
@@ -189,7 +189,7 @@ hub_keys_sign(const struct hub_keys *keys, struct slice id, int64_t now_s,
         if (has_ended(key, now_s * 1000000))
             continue;
         is_signed =
-            !signing_key_sign(key->pair, buf_slice(&message), signature);
+            !webhook_sign(key->pair, buf_slice(&message), signature);
         BUF_ADD(to, " ");
         if (is_signed)
             buf_add_text(to, signature);

@@ -190,74 +190,13 @@ signature_check(struct slice header, struct slice secret, struct slice body)
     return rc;
 }
 
-/* Pairs of keys */
-
-#define SIGNATURE_BYTES 64
-
-struct signing_key {
-    EVP_PKEY *pair; /* OpenSSL wipes its secret */
-    unsigned char public[SIGNING_KEY_SIZE];
-};
-
-bool
-signing_key_make(unsigned char secret[SIGNING_KEY_SIZE])
-{
-    EVP_PKEY *pair = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
-    size_t size = SIGNING_KEY_SIZE;
-    bool is_made =
-        pair && EVP_PKEY_get_raw_private_key(pair, secret, &size) == 1;
-
-    EVP_PKEY_free(pair);
-    return is_made;
-}
-
-struct signing_key *
-signing_key_new(const unsigned char secret[SIGNING_KEY_SIZE])
-{
-    struct signing_key *key = memory_new(1, sizeof(*key));
-    size_t size = SIGNING_KEY_SIZE;
-
-    if (!key)
-        return NULL;
-    key->pair = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, secret,
-                                             SIGNING_KEY_SIZE);
-    if (key->pair &&
-        EVP_PKEY_get_raw_public_key(key->pair, key->public, &size) == 1)
-        return key;
-    signing_key_free(key);
-    return NULL;
-}
-
-void
-signing_key_free(struct signing_key *key)
-{
-    if (!key)
-        return;
-    EVP_PKEY_free(key->pair);
-    free(key);
-}
-
-const unsigned char *
-signing_key_public(const struct signing_key *key)
-{
-    return key->public;
-}
-
 enum status
-signing_key_sign(const struct signing_key *key, struct slice message,
-                 char to[SIGNING_KEY_TEXT_SIZE])
+webhook_sign(const struct signing_key *key, struct slice message,
+             char to[WEBHOOK_KEY_SIGNATURE_SIZE])
 {
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
     unsigned char bytes[SIGNATURE_BYTES];
-    size_t size = sizeof(bytes);
-    bool is_signed =
-        context &&
-        EVP_DigestSignInit(context, NULL, NULL, NULL, key->pair) == 1 &&
-        EVP_DigestSign(context, bytes, &size,
-                       (const unsigned char *)message.data, message.size) == 1;
 
-    EVP_MD_CTX_free(context);
-    if (!is_signed)
+    if (!signing_key_sign(key, message, bytes))
         return STATUS_MEMORY;
     to = stpcpy(to, "v1a,");
     EVP_EncodeBlock((unsigned char *)to, bytes, sizeof(bytes));

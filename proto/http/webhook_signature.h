@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "proto/problem.h"
+#include "proto/signing_key.h"
 
 enum signature_method {
     SIGNATURE_SHA1,
@@ -66,29 +66,10 @@ MUST_CHECK enum status signer_sign_webhook(const struct signer *signer,
 MUST_CHECK enum status signature_check(struct slice header, struct slice secret,
                                        struct slice body);
 
-/* Pairs of keys */
-
-/* Bytes of the secret and of the public key. */
-#define SIGNING_KEY_SIZE 32
-
 /* "v1a,", 88 characters of base64, NUL. */
-#define SIGNING_KEY_TEXT_SIZE 93
+#define WEBHOOK_KEY_SIGNATURE_SIZE 93
 
-/* One thread at a time. */
-struct signing_key;
-
-/* Makes a secret. False: no random numbers, or no memory. */
-MUST_CHECK bool signing_key_make(unsigned char secret[SIGNING_KEY_SIZE]);
-
-/* NULL: no memory. */
-struct signing_key *
-signing_key_new(const unsigned char secret[SIGNING_KEY_SIZE]);
-void signing_key_free(struct signing_key *key); /* NULL is allowed; wipes it */
-
-const unsigned char *signing_key_public(const struct signing_key *key);
-
-/* Writes "v1a,base64" of a message: of "id.timestamp.body". Hashes it twice.
- * STATUS_MEMORY. */
-MUST_CHECK enum status signing_key_sign(const struct signing_key *key,
-                                        struct slice message,
-                                        char to[SIGNING_KEY_TEXT_SIZE]);
+/* Writes "v1a,base64" of a message: of "id.timestamp.body". STATUS_MEMORY. */
+MUST_CHECK enum status webhook_sign(const struct signing_key *key,
+                                    struct slice message,
+                                    char to[WEBHOOK_KEY_SIGNATURE_SIZE]);

@@ -22,7 +22,7 @@ TEST(signs_as_ed25519_does)
     };
 
     unsigned char secret[SIGNING_KEY_SIZE];
-    char public[2 * SIGNING_KEY_SIZE + 1], text[SIGNING_KEY_TEXT_SIZE];
+    char public[2 * SIGNING_KEY_SIZE + 1], text[WEBHOOK_KEY_SIGNATURE_SIZE];
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct signing_key *key;
@@ -33,7 +33,7 @@ TEST(signs_as_ed25519_does)
         key = signing_key_new(secret);
         *hex_write(public, signing_key_public(key), SIGNING_KEY_SIZE) = '\0';
         assert_string_equal(public, rows[i].public);
-        assert_int_equal(signing_key_sign(key, slice_of(rows[i].message), text),
+        assert_int_equal(webhook_sign(key, slice_of(rows[i].message), text),
                          STATUS_OK);
         assert_string_equal(text, rows[i].signature);
         signing_key_free(key);

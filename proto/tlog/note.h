@@ -1,0 +1,102 @@
+/*
+ * note.h - signed notes, checkpoints and their cosignatures, and proofs of an
+ * entry (C2SP signed-note, tlog-checkpoint, tlog-cosignature, tlog-proof).
+ *
+ *     example.com/sets/news/4e1f        origin
+ *     3                                 size: of the tree (tree.h)
+ *     CsUYapGG...                       its root, in base64
+ *
+ *     - example.com/sets/news/4e1f Az3g...  of the log (the dash is U+2014)
+ *     - witness.example/w1 jWbPPw...        a cosignature: a time, too
+ *
+ * A key has a name, and as a text
+ *
+ *     NAME+HEX+BASE64     HEX: the 4 bytes of its ID; the kind and 32 bytes
+ *
+ * Pure; any thread.
+ */
+#pragma once
+
+#include "proto/signing_key.h"
+#include "proto/tlog/tree.h"
+
+/* The longest note that is read: a checkpoint of a log with many witnesses. */
+#define NOTE_MAX 65536
+
+/* The longest name of a key, and its text, each with a NUL. */
+#define NOTE_NAME_SIZE 768
+#define NOTE_KEY_SIZE  (NOTE_NAME_SIZE + 64)
+
+enum note_kind {
+    NOTE_SIGNATURE = 1,  /* of a log */
+    NOTE_COSIGNATURE = 4 /* of who saw the checkpoint at a time */
+};
+
+/* Who may check signatures of a key. */
+struct note_key {
+    char name[NOTE_NAME_SIZE];
+    enum note_kind kind;
+    unsigned char public[SIGNING_KEY_SIZE];
+};
+
+/* STATUS_INVALID: the text is no key of these kinds; `why` says so. */
+MUST_CHECK enum status note_key_read(struct slice text, struct note_key *key,
+                                     struct problem *why);
+void note_key_write(char to[NOTE_KEY_SIZE], const struct note_key *key);
+
+/* A note, lent by the text that it was read from. */
+struct note {
+    struct slice text; /* with its last line end */
+    struct slice signatures;
+};
+
+/* STATUS_MALFORMED: no note. Looks at no signature. */
+MUST_CHECK enum status note_read(struct slice bytes, struct note *note,
+                                 struct problem *why);
+
+/* What a checkpoint says. */
+struct checkpoint {
+    struct slice origin; /* lent */
+    uint64_t size;
+    struct digest root;
+};
+
+/* STATUS_MALFORMED: the text is none of a checkpoint. */
+MUST_CHECK enum status checkpoint_read(const struct note *note,
+                                       struct checkpoint *checkpoint,
+                                       struct problem *why);
+
+/* Appends the text of a checkpoint, and the empty line before signatures. */
+void checkpoint_write(struct buf *to, const struct checkpoint *checkpoint);
+
+/* Appends the signature of a checkpoint as its next line. `text`: note.text.
+ * `time_s`: when a cosignature is made. False: no memory. */
+MUST_CHECK bool note_sign(struct buf *to, struct slice text, const char *name,
+                          const struct signing_key *key, enum note_kind kind,
+                          uint64_t time_s);
+
+/* Looks for the signature of a key, and sets *time_s to the time of a
+ * cosignature, else to 0. STATUS_NOT_FOUND: it has none. STATUS_DIFFERENT: it
+ * is wrong. */
+MUST_CHECK enum status note_check(const struct note *note,
+                                  const struct note_key *key, uint64_t *time_s,
+                                  struct problem *why);
+
+/* An entry's place in the tree of a checkpoint. */
+struct tlog_proof {
+    uint64_t index;
+    struct tree_path path;
+    struct note note; /* the checkpoint; lent */
+};
+
+MUST_CHECK enum status tlog_proof_read(struct slice bytes,
+                                       struct tlog_proof *proof,
+                                       struct problem *why);
+
+/* Appends a proof up to the checkpoint, which follows. */
+void tlog_proof_write(struct buf *to, uint64_t index,
+                      const struct tree_path *path);
+
+/* Appends a hash in base64, as a line; reads and removes one. */
+void hash_line_write(struct buf *to, const struct digest *hash);
+bool hash_line_take(struct slice *lines, struct digest *hash);
