@@ -31,7 +31,10 @@ path_pattern_match(const char *pattern, struct slice path,
         if (*pattern == '{') {
             bool may_be_empty = !strcmp(pattern, "{page}");
 
-            size = strcmp(pattern, "{uri}") ? 0 : path.size;
+            bool is_rest =
+                !strcmp(pattern, "{uri}") || !strcmp(pattern, "{tile}");
+
+            size = is_rest ? path.size : 0;
             pattern += strcspn(pattern, "}") + 1;
             /* Up to the character behind the hole, or the NUL. */
             while (size < path.size && path.data[size] != '/' &&

@@ -1,7 +1,7 @@
 /*
  * path_pattern.h - paths with holes: "/sets/{set}/changes/{list}.xml". One at
- * the end, "{uri}", takes the rest of the path, with its slashes; another one
- * there, "{page}", may be empty.
+ * the end, "{uri}" or "{tile}", takes the rest of the path, with its slashes;
+ * another one there, "{page}", may be empty.
  */
 #pragma once
 

@@ -28,6 +28,7 @@
 #include "broker/posts/content_check.h"
 #include "broker/posts/posts.h"
 #include "broker/push/subscribers.h"
+#include "broker/sets/checkpoint_keys.h"
 #include "broker/sets/data_directory.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/registry.h"
@@ -498,6 +499,9 @@ open_sets(struct broker *b, struct problem *why)
     b->http.membership = b->membership;
     if (!rc)
         rc = registry_open(&b->http.registry, &b->start->sets, why);
+    if (!rc)
+        rc = checkpoint_keys_open(&b->http.registry->checkpoint_keys,
+                                  b->config->data, !b->membership, why);
     if (!rc && *bucket_address(b->config))
         rc = vault_open(
             &(struct vault_options){

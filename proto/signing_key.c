@@ -77,12 +77,11 @@ signature_is_of(const unsigned char public[SIGNING_KEY_SIZE],
     EVP_PKEY *key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, public,
                                                 SIGNING_KEY_SIZE);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool is_right =
-        key && context &&
-        EVP_DigestVerifyInit(context, NULL, NULL, NULL, key) == 1 &&
-        EVP_DigestVerify(context, signature, SIGNATURE_BYTES,
-                         (const unsigned char *)message.data,
-                         message.size) == 1;
+    bool is_right = key && context &&
+                    EVP_DigestVerifyInit(context, NULL, NULL, NULL, key) == 1 &&
+                    EVP_DigestVerify(context, signature, SIGNATURE_BYTES,
+                                     (const unsigned char *)message.data,
+                                     message.size) == 1;
 
     EVP_MD_CTX_free(context);
     EVP_PKEY_free(key);

@@ -15,6 +15,7 @@ needs_retired(void *set, const struct list_info *list)
 {
     bool needs = contents_needs(set, list);
 
+    needs |= checkpoints_need_retired(set, list);
     return state_fold_needs_retired(set, list) || needs;
 }
 
@@ -122,6 +123,7 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     rotation_init(&a->rotation, registry);
     retention_init(&a->retaining, registry, &a->chores);
     state_fold_init(&a->folding, registry);
+    checkpoints_init(&a->checkpoints, registry);
     rc = uploads_init(&a->uploads, registry, &a->folding, &a->thread, why);
     if (!rc)
         rc = contents_new(&a->contents, registry, why);
@@ -140,6 +142,7 @@ archiver_open(struct archiver **archiver, struct registry *registry,
      * lists may wait for their files, and each turn folds something first. */
     archiver_add(a, &a->folding.chore);
     archiver_add(a, &a->rotation.chore);
+    archiver_add(a, &a->checkpoints.chore);
     archiver_add(a, &a->retaining.chore);
     archiver_add(a, &a->purge);
     archiver_add(a, &a->sweep);

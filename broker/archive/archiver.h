@@ -8,6 +8,7 @@
 
 #include "broker/archive/build_schedule.h"
 #include "broker/archive/changedumps.h"
+#include "broker/archive/checkpoints.h"
 #include "broker/archive/disk_usage.h"
 #include "broker/archive/fetch_schedule.h"
 #include "broker/archive/retention.h"
@@ -22,6 +23,7 @@ struct archiver {
     struct rotation rotation;
     struct retaining retaining;
     struct state_fold folding;
+    struct checkpoints checkpoints;
     struct chore purge, sweep;
     unsigned purge_failures; /* in a row */
     int64_t purge_us;        /* not before; steady clock */

@@ -51,6 +51,7 @@ void chores_end(struct list *chores);
  * step each. A kind of work has one struct turn. */
 enum turn_kind {
     TURN_FOLD,
+    TURN_TREE,
     TURN_CONTENT,
     TURN_FETCH,
     TURN_CHANGEDUMP,

@@ -40,6 +40,17 @@ struct fold_progress {
     uint64_t seq, kept, wanted;
 };
 
+/* checkpoints.c: the tree has the leaves up to `seq`, on the disk, and retention
+ * waits until it has those up to `wanted`. */
+struct tree_progress {
+    bool is_known; /* the tree was looked at */
+    bool is_lost;  /* it lacks its first leaves, for ever */
+    uint64_t seq, wanted;
+    uint64_t filed;   /* the size of the checkpoint of the closed lists */
+    int64_t due_us;   /* it is folded then; steady clock */
+    int64_t retry_us; /* that checkpoint has failed: not before; likewise */
+};
+
 /* contents.c, of the bytes of its resources: the entries up to `seq` are
  * folded, on the disk, and retention waits until those up to `wanted`
  * are. */
@@ -92,6 +103,7 @@ struct set_progress {
     struct turn_place turns[TURN_KINDS];
     struct retention_progress retention;
     struct fold_progress fold;
+    struct tree_progress tree;
     struct content_progress content;
     struct fetch_progress fetch;
     struct build_progress builds[GENERATION_STATES];

@@ -260,7 +260,7 @@ void client_unref(struct client *client); /* NULL is allowed */
 /* Work of a kind that waits for a client, where clients take turns
  * (broker/archive/chore.h): zero at first, and lent as long as the client
  * lives. The thread that does the work owns it. */
-#define CLIENT_QUEUES 6
+#define CLIENT_QUEUES 7
 
 struct client_queue {
     struct list node; /* among those of other clients */

@@ -191,6 +191,10 @@ static const struct option rows[] = {
      "how long a commit waits for company"},
     {"heartbeat", "SECONDS", SECONDS(heartbeat_us, SECOND / 10, 3600 * SECOND),
      "20", "a subscriber hears at least this often, also when nothing changes"},
+    {"checkpoint-every", "SECONDS",
+     SECONDS(checkpoint_every_us, SECOND / 10, 86400 * SECOND), "60",
+     "the tree of a set that checkpoints sign has its new changes at least so "
+     "often"},
     {"request-timeout", "SECONDS",
      SECONDS(request_timeout_us, SECOND / 10, 3600 * SECOND), "30",
      "the head of a request has to arrive in so long"},

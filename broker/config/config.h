@@ -115,6 +115,7 @@ struct config {
     bool compress_streams;  /* of WebSockets whose clients ask for it */
     int64_t linger_us;      /* how long a commit waits for more posts */
     int64_t heartbeat_us;
+    int64_t checkpoint_every_us;
     int64_t request_timeout_us; /* of a head; and see min_rate */
     uint64_t min_rate; /* bytes a second that a peer must move, measured over
                           each request_timeout_us; 0: any */

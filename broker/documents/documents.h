@@ -60,7 +60,8 @@ document_open_fn source_description_open, source_description_part_open,
     resourcelist_current_open, resourcelist_generation_open, dumps_current_open,
     dumps_generation_open, dumps_package_open, generation_archive_open,
     generation_archive_part_open, notifications_open, landing_open, robots_open,
-    web_file_open, content_open, timemap_open, manual_open, manual_address_open;
+    web_file_open, content_open, timemap_open, manual_open, manual_address_open,
+    checkpoint_open, tile_open, proof_open;
 
 /* Appends the links of a topic's document to the value of the Link header, ", "
  * between them. */

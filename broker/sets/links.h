@@ -24,6 +24,7 @@ enum link_kind {
     LINK_STREAM,
     LINK_STREAMS,                /* the stream of many sets: names none */
     LINK_OAI,                    /* OAI-PMH */
+    LINK_CHECKPOINT,
     LINK_SET,                    /* description of the set, as JSON */
     LINK_HUB,                    /* names no set */
     LINK_NOTIFICATIONS,          /* topic: the set's changes */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/changelist_header.h"
+#include "broker/sets/checkpoint_keys.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/rates.h"
@@ -706,6 +707,7 @@ registry_close(struct registry *r)
     }
     set_free(r->framework);
     rates_free(r->rates);
+    checkpoint_keys_close(r->checkpoint_keys);
     free(r->tombstones.rows);
     free(r->sets.rows);
     pthread_mutex_destroy(&r->filters.mutex);

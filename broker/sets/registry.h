@@ -57,6 +57,7 @@ struct harvest;
 struct set_progress;
 struct peers;
 struct rates;
+struct checkpoint_keys;
 struct registry;
 struct settings;
 
@@ -194,6 +195,9 @@ struct registry {
     /* NULL: there are none, and nobody can act in the name of one. Lent; set
      * it before the bridges open. */
     struct tokens *tokens;
+
+    /* What signs checkpoints. Likewise before the archive opens. */
+    struct checkpoint_keys *checkpoint_keys;
 
     /* The log of framework events of all sets (framework_events.h): stored,
      * read and retained like the log of a set, but not in the table. */

@@ -87,8 +87,8 @@ may_be_name(struct slice name)
 enum status
 note_key_read(struct slice text, struct note_key *key, struct problem *why)
 {
-    struct slice rest = slice_without_spaces(text), name = slice_take(&rest, '+'),
-                 hex = slice_take(&rest, '+');
+    struct slice rest = slice_without_spaces(text),
+                 name = slice_take(&rest, '+'), hex = slice_take(&rest, '+');
     unsigned char id[ID_SIZE], expected[ID_SIZE], bytes[1 + SIGNING_KEY_SIZE];
 
     if (!may_be_name(name) || !hex_read(hex, id, ID_SIZE) ||
@@ -269,9 +269,9 @@ note_check(const struct note *note, const struct note_key *key,
         } else {
             buf_add_slice(&message, note->text);
         }
-        is_right = !message.failed &&
-                   signature_is_of(key->public, buf_slice(&message),
-                                   bytes + before);
+        is_right =
+            !message.failed &&
+            signature_is_of(key->public, buf_slice(&message), bytes + before);
         buf_fini(&message);
         return is_right ? STATUS_OK
                         : problem(why, STATUS_DIFFERENT,

@@ -144,9 +144,9 @@ tree_tile_read(struct slice path, unsigned *level, uint64_t *number,
         return false;
     *number = *number * 1000 + value;
     value = TILE_WIDTH;
-    if (rest.size > 0 && (!slice_skip_start(&rest, "p/") ||
-                          !number_read(rest, &value) || value == 0 ||
-                          value >= TILE_WIDTH))
+    if (rest.size > 0 &&
+        (!slice_skip_start(&rest, "p/") || !number_read(rest, &value) ||
+         value == 0 || value >= TILE_WIDTH))
         return false;
     *width = (unsigned)value;
     /* A number has one form. */
@@ -261,8 +261,7 @@ tree_consistency(const struct tree_tiles *tiles, uint64_t from, uint64_t size,
     if (last != from)
         rc = subtree_hash(tiles, from - last, last, &path->hashes[path->n++],
                           why);
-    return rc ? rc
-              : find_path(tiles, 0, size, from - last, from, path, why);
+    return rc ? rc : find_path(tiles, 0, size, from - last, from, path, why);
 }
 
 /* Checking: RFC 9162 sections 2.1.3.2 and 2.1.4.2 say how the ways of RFC 6962

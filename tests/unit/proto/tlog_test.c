@@ -1,5 +1,4 @@
 #include "proto/tlog/note.h"
-
 #include "tests/test.h"
 
 #define LEAVES 700
@@ -103,8 +102,8 @@ TEST(a_way_proves_its_leaf_and_no_other)
             for (uint64_t j = 0; j <= size; j++)
                 assert_int_equal(
                     tree_includes(j, size, &leaves[i], &path, &root), i == j);
-            assert_false(
-                tree_includes(i, size, &leaves[(i + 1) % LEAVES], &path, &root));
+            assert_false(tree_includes(i, size, &leaves[(i + 1) % LEAVES],
+                                       &path, &root));
             for (unsigned h = 0; h < path.n; h++) {
                 flip(&path.hashes[h], i + size);
                 assert_false(tree_includes(i, size, &leaves[i], &path, &root));
@@ -281,8 +280,8 @@ TEST(signs_checkpoints_and_cosignatures)
     text = slice_from(buf_slice(&to), text.size);
     text = (struct slice){strndup(text.data, text.size - 1), text.size - 1};
     assert_true(note_sign(&to, text, log.name, pair, NOTE_SIGNATURE, 0));
-    assert_true(note_sign(&to, text, witness.name, pair, NOTE_COSIGNATURE,
-                          1679315147));
+    assert_true(
+        note_sign(&to, text, witness.name, pair, NOTE_COSIGNATURE, 1679315147));
 
     assert_int_equal(tlog_proof_read(buf_slice(&to), &proof, NULL), STATUS_OK);
     assert_int_equal(proof.index, 1);
@@ -298,8 +297,7 @@ TEST(signs_checkpoints_and_cosignatures)
     assert_int_equal(time_s, 0);
     assert_int_equal(note_check(&note, &witness, &time_s, NULL), STATUS_OK);
     assert_int_equal(time_s, 1679315147);
-    assert_int_equal(note_check(&note, &none, &time_s, NULL),
-                     STATUS_NOT_FOUND);
+    assert_int_equal(note_check(&note, &none, &time_s, NULL), STATUS_NOT_FOUND);
     free((char *)(uintptr_t)text.data);
     buf_fini(&to);
     signing_key_free(pair);

@@ -1,0 +1,245 @@
+#include "broker/archive/checkpoints.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "broker/archive/set_progress.h"
+#include "broker/sets/checkpoint_keys.h"
+
+/* checkpoints.rest_us */
+#define REST_US 1000000
+
+/* A checkpoint of a list has no more. */
+#define CHECKPOINT_MAX 8192
+
+enum status
+checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
+                     int64_t at_us, struct tree_view *view, struct buf *to,
+                     struct problem *why)
+{
+    struct registry *registry = set->registry;
+    char origin[NOTE_NAME_SIZE];
+    struct checkpoint checkpoint = {.size = 0};
+    struct log_copy copy;
+    enum status rc;
+
+    /* The head was copied before: so all that it lacks came later than now. */
+    log_copy(registry->log, &copy);
+    rc = tree_view_open(view, set_path(set, "").text, registry->log, set->log,
+                        head, upto, why);
+    if (rc)
+        return rc;
+    if (upto == 0)
+        at_us = view->size < head->last ? view->us : copy.as_of_us;
+    checkpoint_origin(origin, registry->options.public_url, set->name,
+                      head->epoch);
+    checkpoint.origin = slice_of(origin);
+    checkpoint.size = view->size;
+    checkpoint.root = view->root;
+    return checkpoint_keys_sign(registry->checkpoint_keys, &checkpoint,
+                                (uint64_t)(at_us / 1000000), to, why);
+}
+
+/* The file of the closed lists */
+
+/* The size of the checkpoint that is there; 0: none is. */
+static uint64_t
+read_filed(struct set *set, const struct head *head)
+{
+    char text[CHECKPOINT_MAX];
+    struct file_path path = set_path(set, LOG_CHANGES "/" CHECKPOINT_FILE);
+    int fd = open(path.text, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+    struct note note;
+    struct checkpoint checkpoint;
+
+    file_close(&fd);
+    return n > 0 && !note_read((struct slice){text, (size_t)n}, &note, NULL) &&
+                   !checkpoint_read(&note, &checkpoint, NULL) &&
+                   slice_ends(checkpoint.origin, head->epoch)
+               ? checkpoint.size
+               : 0;
+}
+
+static enum status
+write_file(struct set *set, const struct head *head, struct problem *why)
+{
+    struct buf text = {.max = CHECKPOINT_MAX};
+    struct tree_view view;
+    struct file_new file = {.fd = -1};
+    int dir_fd = -1;
+    enum status rc = checkpoint_open_tree(
+        set, head, head->list_after, head->list_from_us, &view, &text, why);
+
+    tree_view_close(&view);
+    if (!rc)
+        rc = log_folder(set->registry->log, set->log, LOG_CHANGES, true,
+                        &dir_fd, why);
+    if (!rc)
+        rc = file_begin(&file, dir_fd, CHECKPOINT_FILE, why);
+    if (!rc)
+        rc = file_append(&file, buf_slice(&text), why);
+    if (!rc)
+        rc = file_finish(&file, why);
+    file_abandon(&file); /* if it was begun, and did not end */
+    if (!rc)
+        rc = file_sync_dir(dir_fd, why);
+    file_close(&dir_fd);
+    buf_fini(&text);
+    return rc;
+}
+
+/* Folding */
+
+static enum status
+fold_some(struct checkpoints *c, struct set *set, const struct head *head,
+          struct problem *why)
+{
+    struct tree_progress *n = &set->progress->tree;
+    struct fold_db *db;
+    enum status rc = folds_open(&c->trees, set, head->epoch, &db, why);
+
+    if (rc)
+        return rc;
+    if (db->at.seq > head->last ||
+        (db->at.seq == head->last && db->at.has_digest &&
+         !digest_is_equal(&db->at.digest, &head->digest))) {
+        DIAG(DIAG_ERROR, "archive",
+             "the tree of a set is not that of its log, and begins anew: "
+             "whoever has an earlier checkpoint will refuse the next ones",
+             diag_text("set", set->name), diag_number("seq", db->at.seq));
+        rc = fold_db_begin(db, 0, why);
+    }
+    if (!rc && db->at.seq < head->last && tree_db_is_whole(db))
+        rc = folds_advance(&c->trees, set, head->last, why);
+    n->is_known = true;
+    n->is_lost = !tree_db_is_whole(db);
+    n->seq = db->at.seq;
+    if (rc)
+        folds_drop(&c->trees, set);
+    return rc;
+}
+
+/* True if the set is to be folded, which a small one is for retention alone. */
+static bool
+is_behind(const struct checkpoints *c, const struct set *set,
+          const struct head *head)
+{
+    const struct tree_progress *n = &set->progress->tree;
+    uint64_t seq = n->is_known ? n->seq : 0;
+
+    if (n->is_lost)
+        return false;
+    if (n->wanted > seq) /* which makes room on a full disk */
+        return true;
+    if (set_is_small(set, head) || (n->is_known && seq == head->last) ||
+        !chore_has_room(set->registry))
+        return false;
+    return !n->is_known || seq > head->last || clock_steady_us() >= n->due_us ||
+           (head->list_after > seq &&
+            clock_now_us() >= head->last_us + c->rest_us);
+}
+
+/* True if the closed lists have another end than their checkpoint. It waits for
+ * the list to have its file. */
+static bool
+lacks_file(struct set *set, const struct head *head)
+{
+    struct tree_progress *n = &set->progress->tree;
+
+    if (n->is_lost || head->list_after == n->filed || head->list_after == 0 ||
+        clock_steady_us() < n->retry_us ||
+        (!set_is_small(set, head) &&
+         (!n->is_known || n->seq < head->list_after)))
+        return false;
+    if (n->filed == 0)
+        n->filed = read_filed(set, head);
+    return head->list_after != n->filed;
+}
+
+static bool
+wants_turn(struct set *set, const struct head *head, void *user)
+{
+    return set != set->registry->framework &&
+           (is_behind(user, set, head) || lacks_file(set, head));
+}
+
+static bool
+advance_some(struct chore *chore)
+{
+    struct checkpoints *c = list_entry(chore, struct checkpoints, chore);
+    int64_t every_us = c->turn.registry->config->checkpoint_every_us;
+    struct problem why = {""};
+    struct head head;
+    struct set *set;
+    enum status rc = STATUS_GONE;
+    bool is_more = false;
+
+    folds_drop_removed(&c->trees);
+    set = turn_next(&c->turn);
+    if (!set)
+        return false;
+    if (log_head(set->log, &head)) {
+        struct tree_progress *n = &set->progress->tree;
+
+        rc = STATUS_OK;
+        if (is_behind(c, set, &head)) {
+            rc = fold_some(c, set, &head, &why);
+            is_more = !rc && !n->is_lost && n->seq < head.last;
+            if (!is_more)
+                n->due_us = clock_steady_us() + every_us;
+        }
+        if (!rc && lacks_file(set, &head)) {
+            rc = write_file(set, &head, &why);
+            n->filed = rc ? n->filed : head.list_after;
+            n->retry_us = rc ? clock_steady_us() + every_us : 0;
+            if (rc == STATUS_BUSY) /* no key yet, or not folded so far */
+                rc = STATUS_OK;
+        }
+    }
+    return turn_end(&c->turn, set, rc, is_more,
+                    "the tree of a set could not be brought up to date, and "
+                    "will be tried again",
+                    &why);
+}
+
+static bool
+needs(struct set *set, const struct list_info *list)
+{
+    struct tree_progress *n = &set->progress->tree;
+
+    if (n->is_lost || (n->is_known && n->seq >= list->last))
+        return false;
+    if (n->wanted < list->last)
+        n->wanted = list->last;
+    return true;
+}
+
+bool
+checkpoints_need_retired(void *set, const struct list_info *list)
+{
+    struct set *s = set;
+
+    return s != s->registry->framework && needs(s, list);
+}
+
+static void
+end_folding(struct chore *chore)
+{
+    folds_fini(&list_entry(chore, struct checkpoints, chore)->trees);
+}
+
+void
+checkpoints_init(struct checkpoints *c, struct registry *registry)
+{
+    memset(c, 0, sizeof(*c));
+    c->chore = (struct chore){.turn = &c->turn,
+                              .step = advance_some,
+                              .needs = needs,
+                              .end = end_folding};
+    c->rest_us = REST_US;
+    folds_init(&c->trees, &tree_folding);
+    turn_init(&c->turn, TURN_TREE, registry, wants_turn, c);
+}

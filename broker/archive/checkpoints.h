@@ -1,0 +1,47 @@
+/*
+ * checkpoints.h - checkpoints of sets (proto/tlog/note.h), and the folding of
+ * their trees (broker/state/tree_db.h).
+ *
+ *     closed list --> leaves, hashed --> tree.db
+ *                \--> its file --> sets/NAME/changes/checkpoint
+ *
+ * Nobody waits for the fold: a checkpoint that is asked for hashes the entries
+ * behind the folded ones itself, if they are few. So a set is folded each
+ * --checkpoint-every if it has new entries, when it had no post for a while and
+ * a list has closed, and when retention waits for it. Before retention deletes
+ * a list its leaves are in tree.db, from where no crash can take them.
+ *
+ * The file `checkpoint` beside the closed lists is of their end. So a copy of
+ * that folder can be verified without the broker.
+ */
+#pragma once
+
+#include "broker/archive/chore.h"
+#include "broker/archive/folds.h"
+#include "broker/state/tree_db.h"
+
+/* In the folder LOG_CHANGES of a set. */
+#define CHECKPOINT_FILE "checkpoint"
+
+struct checkpoints {
+    struct chore chore;
+    struct folds trees;
+    struct turn turn;
+    int64_t rest_us; /* a set without a post for so long has its closed lists
+                        folded at once */
+};
+
+void checkpoints_init(struct checkpoints *checkpoints,
+                      struct registry *registry);
+
+/* Another broker may have retired the list: as chore.needs. */
+bool checkpoints_need_retired(void *set, const struct list_info *list);
+
+/* Opens the tree of a set with that head, and appends its signed checkpoint:
+ * tree_view_open, whose `upto` and failures it has. `at_us`: T(upto) of an
+ * `upto` that is not 0. The caller closes the view. Any thread that may wait
+ * for the disk. */
+MUST_CHECK enum status
+checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
+                     int64_t at_us, struct tree_view *view, struct buf *to,
+                     struct problem *why);

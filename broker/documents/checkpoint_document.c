@@ -1,0 +1,85 @@
+/*
+ * checkpoint_document.c - the checkpoint of a set, the tiles of its tree, and
+ * proofs of its entries (C2SP tlog-checkpoint, tlog-tiles, tlog-proof).
+ */
+#include "broker/archive/checkpoints.h"
+#include "broker/documents/documents.h"
+#include "proto/number.h"
+#include "proto/tlog/note.h"
+
+enum status
+checkpoint_open(const struct document_wish *wish, struct document *document,
+                struct problem *why)
+{
+    struct buf text = {.max = NOTE_MAX};
+    struct tree_view view;
+    enum status rc =
+        checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &text, why);
+
+    tree_view_close(&view);
+    return document_of_text(document, &text, rc, why);
+}
+
+enum status
+tile_open(const struct document_wish *wish, struct document *document,
+          struct problem *why)
+{
+    struct slice query = wish->rest, path = slice_take(&query, '?');
+    struct digest hashes[TILE_WIDTH];
+    struct registry *registry = wish->registry;
+    struct buf bytes = {.max = TILE_BYTES};
+    struct tree_view view;
+    unsigned level, width;
+    uint64_t number;
+    enum status rc;
+
+    if (!tree_tile_read(path, &level, &number, &width))
+        return problem(why, STATUS_NOT_FOUND,
+                       "the address of a tile is LEVEL/NUMBER or "
+                       "LEVEL/NUMBER.p/WIDTH, such as 0/x001/234.p/17");
+    rc = tree_view_open(&view, set_path(wish->set, "").text, registry->log,
+                        wish->set->log, &wish->head, 0, why);
+    if (!rc && tree_tile_width(view.size, level, number) < width)
+        rc = problem(why, STATUS_NOT_FOUND,
+                     "the tree has no such tile: its size is %" PRIu64,
+                     view.size);
+    if (!rc)
+        rc = view.tiles.read(&view.tiles, level, number, width, hashes, why);
+    tree_view_close(&view);
+    if (!rc)
+        buf_add(&bytes, hashes, (size_t)width * DIGEST_SIZE);
+    rc = document_of_text(document, &bytes, rc, why);
+    if (!rc)
+        document->is_final = true;
+    return rc;
+}
+
+enum status
+proof_open(const struct document_wish *wish, struct document *document,
+           struct problem *why)
+{
+    struct slice query = wish->rest;
+    struct buf text = {.max = NOTE_MAX}, note = {.max = NOTE_MAX};
+    struct tree_path path;
+    struct tree_view view;
+    uint64_t seq = 0;
+    enum status rc;
+
+    (void)slice_take(&query, '?');
+    if (!slice_skip_start(&query, "seq=") || !number_read(query, &seq) ||
+        seq == 0)
+        return problem(why, STATUS_MALFORMED,
+                       "seq: the number of an entry, from 1 on");
+    rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note, why);
+    if (!rc && seq > view.size)
+        rc = problem(why, STATUS_NOT_FOUND, "the tree has %" PRIu64 " entries",
+                     view.size);
+    if (!rc)
+        rc = tree_inclusion(&view.tiles, seq - 1, view.size, &path, why);
+    if (!rc)
+        tlog_proof_write(&text, seq - 1, &path);
+    buf_add_slice(&text, buf_slice(&note));
+    buf_fini(&note);
+    tree_view_close(&view);
+    return document_of_text(document, &text, rc, why);
+}

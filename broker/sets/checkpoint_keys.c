@@ -1,0 +1,242 @@
+#include "broker/sets/checkpoint_keys.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include "base/file.h"
+#include "base/token_file.h"
+#include "proto/base64.h"
+
+#define COMMENT \
+    "# The keys of checkpoints; keep them secret, and keep a copy.\n"
+
+struct checkpoint_keys {
+    char dir[4096];
+    pthread_rwlock_t lock; /* guards the rest */
+    size_t n;
+    struct signing_key *all[CHECKPOINT_KEYS_MAX];
+    char text[CHECKPOINT_KEYS_SIZE];
+};
+
+static void
+free_all(struct signing_key **all, size_t n)
+{
+    while (n > 0)
+        signing_key_free(all[--n]);
+}
+
+/* Reads a text, and makes it that of the keys. */
+static enum status
+use_text(struct checkpoint_keys *k, const char *text, struct problem *why)
+{
+    struct signing_key *all[CHECKPOINT_KEYS_MAX];
+    unsigned char secret[SIGNING_KEY_SIZE + 4];
+    struct slice rest = slice_of(text);
+    size_t n = 0;
+    enum status rc = STATUS_OK;
+
+    for (unsigned line = 1; !rc && rest.size > 0; line++) {
+        struct slice key = slice_take(&rest, '\n');
+
+        if (key.size == 0 || key.data[0] == '#')
+            continue;
+        if (n == CHECKPOINT_KEYS_MAX || BASE64_ROOM(key) > sizeof(secret) ||
+            base64_decode(key, secret) != SIGNING_KEY_SIZE)
+            rc = problem(why, STATUS_INVALID,
+                         "%s/" CHECKPOINT_KEYS_FILE
+                         ": line %u is no key (32 bytes in base64), or there "
+                         "are more than %d",
+                         k->dir, line, CHECKPOINT_KEYS_MAX);
+        else if (!(all[n] = signing_key_new(secret)))
+            rc = problem_memory(why);
+        else
+            n++;
+    }
+    OPENSSL_cleanse(secret, sizeof(secret));
+    if (rc) {
+        free_all(all, n);
+        return rc;
+    }
+    pthread_rwlock_wrlock(&k->lock);
+    free_all(k->all, k->n);
+    memcpy(k->all, all, n * sizeof(*all));
+    k->n = n;
+    snprintf(k->text, sizeof(k->text), "%s", text);
+    pthread_rwlock_unlock(&k->lock);
+    return STATUS_OK;
+}
+
+/* Whoever may read the other files of the directory may not read this one. */
+static enum status
+store_text(struct checkpoint_keys *k, const char *text, struct problem *why)
+{
+    struct file_new file = {.fd = -1};
+    int dir_fd = -1;
+    enum status rc = file_open_folder(AT_FDCWD, k->dir, &dir_fd, why);
+
+    if (!rc)
+        rc = file_begin(&file, dir_fd, CHECKPOINT_KEYS_FILE, why);
+    if (!rc && fchmod(file.fd, 0600))
+        rc = problem_errno(why, "cannot protect", CHECKPOINT_KEYS_FILE);
+    if (!rc)
+        rc = file_append(&file, slice_of(text), why);
+    if (!rc)
+        rc = file_finish(&file, why);
+    file_abandon(&file); /* if it was begun, and did not end */
+    if (!rc)
+        rc = file_sync_dir(dir_fd, why);
+    file_close(&dir_fd);
+    return rc;
+}
+
+enum status
+checkpoint_keys_take(struct checkpoint_keys *k, const char *text,
+                     struct problem *why)
+{
+    enum status rc;
+
+    if (strcmp(text, k->text) == 0)
+        return STATUS_OK;
+    rc = store_text(k, text, why);
+    return rc ? rc : use_text(k, text, why);
+}
+
+enum status
+checkpoint_keys_rotate(struct checkpoint_keys *k, bool is_alone,
+                       struct problem *why)
+{
+    unsigned char secret[SIGNING_KEY_SIZE], line[2 * SIGNING_KEY_SIZE];
+    char text[CHECKPOINT_KEYS_SIZE];
+    const char *others = strchr(k->text, '\n');
+    enum status rc;
+
+    if (!is_alone && k->n == CHECKPOINT_KEYS_MAX)
+        return problem(why, STATUS_CONFLICT,
+                       "there are %d keys already: end the former ones first",
+                       CHECKPOINT_KEYS_MAX);
+    if (!signing_key_make(secret))
+        return problem_memory(why);
+    EVP_EncodeBlock(line, secret, sizeof(secret));
+    snprintf(text, sizeof(text), COMMENT "%s\n%s", (char *)line,
+             is_alone || !others ? "" : others + 1);
+    rc = checkpoint_keys_take(k, text, why);
+    OPENSSL_cleanse(secret, sizeof(secret));
+    OPENSSL_cleanse(line, sizeof(line));
+    OPENSSL_cleanse(text, sizeof(text));
+    return rc;
+}
+
+enum status
+checkpoint_keys_open(struct checkpoint_keys **keys, const char *dir,
+                     bool is_made, struct problem *why)
+{
+    struct checkpoint_keys *k = memory_new(1, sizeof(*k));
+    char text[CHECKPOINT_KEYS_SIZE];
+    struct file_path path = file_path("%s/%s", dir, CHECKPOINT_KEYS_FILE);
+    size_t size = sizeof(text) - 1;
+    enum status rc = STATUS_OK;
+
+    snprintf(k->dir, sizeof(k->dir), "%s", dir);
+    pthread_rwlock_init(&k->lock, NULL);
+    if (!access(path.text, F_OK)) {
+        rc = secret_file_read(path.text, text, &size, why);
+        if (!rc) {
+            text[size] = '\0';
+            rc = use_text(k, text, why);
+        }
+        OPENSSL_cleanse(text, sizeof(text));
+    } else if (is_made) {
+        rc = checkpoint_keys_rotate(k, true, why);
+    }
+    if (rc)
+        checkpoint_keys_close(k);
+    else
+        *keys = k;
+    return rc;
+}
+
+void
+checkpoint_keys_close(struct checkpoint_keys *k)
+{
+    if (!k)
+        return;
+    free_all(k->all, k->n);
+    OPENSSL_cleanse(k->text, sizeof(k->text));
+    pthread_rwlock_destroy(&k->lock);
+    free(k);
+}
+
+void
+checkpoint_keys_text(struct checkpoint_keys *k, char text[CHECKPOINT_KEYS_SIZE])
+{
+    pthread_rwlock_rdlock(&k->lock);
+    memcpy(text, k->text, CHECKPOINT_KEYS_SIZE);
+    pthread_rwlock_unlock(&k->lock);
+}
+
+void
+checkpoint_origin(char to[NOTE_NAME_SIZE], const char *public_url,
+                  const char *set, const char *epoch)
+{
+    const char *host = strstr(public_url, "://");
+
+    snprintf(to, NOTE_NAME_SIZE, "%s/sets/%s/%s", host ? host + 3 : public_url,
+             set, epoch);
+    for (char *p = to; *p; p++) /* no name of a key has these */
+        if (*p == '+' || *p == ' ')
+            *p = '_';
+}
+
+void
+checkpoint_keys_each(struct checkpoint_keys *k, const char *name,
+                     void (*fn)(const struct note_key *key, void *user),
+                     void *user)
+{
+    struct note_key key = {.kind = NOTE_SIGNATURE};
+
+    snprintf(key.name, sizeof(key.name), "%s", name);
+    pthread_rwlock_rdlock(&k->lock);
+    for (size_t i = 0; i < k->n; i++) {
+        memcpy(key.public, signing_key_public(k->all[i]), SIGNING_KEY_SIZE);
+        fn(&key, user);
+    }
+    pthread_rwlock_unlock(&k->lock);
+}
+
+enum status
+checkpoint_keys_sign(struct checkpoint_keys *k,
+                     const struct checkpoint *checkpoint, uint64_t time_s,
+                     struct buf *to, struct problem *why)
+{
+    struct buf text = {.max = NOTE_MAX};
+    char name[NOTE_NAME_SIZE];
+    struct slice signed_text;
+    bool is_signed;
+    size_t n;
+
+    checkpoint_write(&text, checkpoint);
+    buf_add_slice(to, buf_slice(&text));
+    is_signed = !text.failed;
+    signed_text = (struct slice){text.data, text.size - is_signed};
+    slice_copy(name, sizeof(name), checkpoint->origin);
+    pthread_rwlock_rdlock(&k->lock);
+    n = k->n;
+    for (size_t i = 0; is_signed && i < n; i++)
+        is_signed =
+            note_sign(to, signed_text, name, k->all[i], NOTE_SIGNATURE, 0);
+    if (is_signed && n > 0)
+        is_signed = note_sign(to, signed_text, name, k->all[0],
+                              NOTE_COSIGNATURE, time_s);
+    pthread_rwlock_unlock(&k->lock);
+    buf_fini(&text);
+    if (n == 0)
+        return problem(why, STATUS_BUSY,
+                       "this broker has no key for checkpoints yet: its "
+                       "cluster has not answered");
+    return is_signed ? STATUS_OK : problem_memory(why);
+}
