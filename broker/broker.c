@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "broker/access/checkpoint_keys.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/request_tickets.h"
 #include "broker/access/tickets.h"
@@ -28,7 +29,6 @@
 #include "broker/posts/content_check.h"
 #include "broker/posts/posts.h"
 #include "broker/push/subscribers.h"
-#include "broker/sets/checkpoint_keys.h"
 #include "broker/sets/data_directory.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/registry.h"
@@ -541,7 +541,8 @@ open_tokens(struct broker *b, struct problem *why)
             b->http.tokens, b->of_tokens,
             b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL, why);
         if (!rc)
-            rc = request_tickets_start(b->http.tickets, why);
+            rc = request_tickets_start(b->http.tickets,
+                                       b->http.registry->checkpoint_keys, why);
         if (!rc && tokens_are_unknown(b->http.tokens))
             tokens_end_openness(b->http.tokens);
     }

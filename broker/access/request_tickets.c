@@ -36,6 +36,7 @@ struct ticket_key {
 
 struct request_tickets {
     struct tokens *tokens;
+    struct checkpoint_keys *checkpoints; /* NULL: others follow them */
     struct clients *clients;
     struct tickets *local; /* of this broker alone */
     struct tickets *used;  /* of the cluster */
@@ -301,8 +302,12 @@ follow(struct request_tickets *t)
     bool has_no_key = false;
 
     if (!is_failing) {
-        has_no_key = request_tickets_follow(t, tokens_lend_streams(t->tokens),
-                                            &why) != STATUS_OK;
+        struct streams *streams = tokens_lend_streams(t->tokens);
+
+        has_no_key = request_tickets_follow(t, streams, &why) != STATUS_OK;
+        if (!has_no_key && t->checkpoints)
+            has_no_key = checkpoint_keys_follow(t->checkpoints, streams,
+                                                &why) != STATUS_OK;
         tokens_return_streams(t->tokens);
     }
     if (is_failing && !t->is_failing)
@@ -310,9 +315,11 @@ follow(struct request_tickets *t)
              "this broker does not see the changes of tokens at other brokers",
              diag_text("error", why.text));
     if (has_no_key && !t->has_no_key)
-        DIAG(DIAG_WARNING, "cluster",
-             "tickets of this broker may hold here alone",
-             diag_text("error", why.text));
+        DIAG(
+            DIAG_WARNING, "cluster",
+            "the tickets and the keys of checkpoints of this broker may be its "
+            "own",
+            diag_text("error", why.text));
     t->is_failing = is_failing;
     t->has_no_key = has_no_key;
 }
@@ -325,8 +332,10 @@ run(struct thread *t)
 }
 
 enum status
-request_tickets_start(struct request_tickets *t, struct problem *why)
+request_tickets_start(struct request_tickets *t,
+                      struct checkpoint_keys *checkpoints, struct problem *why)
 {
+    t->checkpoints = checkpoints;
     follow(t);
     return thread_start(&t->thread, "tokens", run, t, why);
 }

@@ -22,6 +22,7 @@
  */
 #pragma once
 
+#include "broker/access/checkpoint_keys.h"
 #include "broker/access/principal.h"
 #include "broker/access/tokens.h"
 #include "broker/base/client_limits.h"
@@ -74,8 +75,9 @@ MUST_CHECK enum status request_tickets_follow(struct request_tickets *tickets,
 
 /* Starts the thread of a broker of a cluster, which request_tickets_free ends:
  * every second it reads which tokens other brokers have made and ended
- * (tokens_follow), and the keys. Does so once before it returns. If the journal
- * does not answer, the log says so, and it returns STATUS_OK. After
- * tokens_join. */
-MUST_CHECK enum status request_tickets_start(struct request_tickets *tickets,
-                                             struct problem *why);
+ * (tokens_follow), and the keys of tickets and `checkpoints`, lent. Does so
+ * once before it returns. If the journal does not answer, the log says so, and
+ * it returns STATUS_OK. After tokens_join. */
+MUST_CHECK enum status
+request_tickets_start(struct request_tickets *tickets,
+                      struct checkpoint_keys *checkpoints, struct problem *why);

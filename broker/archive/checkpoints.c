@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "broker/access/checkpoint_keys.h"
 #include "broker/archive/set_progress.h"
-#include "broker/sets/checkpoint_keys.h"
 
 /* checkpoints.rest_us */
 #define REST_US 1000000
@@ -49,7 +49,7 @@ static uint64_t
 read_filed(struct set *set, const struct head *head)
 {
     char text[CHECKPOINT_MAX];
-    struct file_path path = set_path(set, LOG_CHANGES "/" CHECKPOINT_FILE);
+    struct file_path path = set_path(set, LOG_CHANGES "/" LOG_CHECKPOINT);
     int fd = open(path.text, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
     struct note note;
@@ -78,7 +78,7 @@ write_file(struct set *set, const struct head *head, struct problem *why)
         rc = log_folder(set->registry->log, set->log, LOG_CHANGES, true,
                         &dir_fd, why);
     if (!rc)
-        rc = file_begin(&file, dir_fd, CHECKPOINT_FILE, why);
+        rc = file_begin(&file, dir_fd, LOG_CHECKPOINT, why);
     if (!rc)
         rc = file_append(&file, buf_slice(&text), why);
     if (!rc)
@@ -225,6 +225,19 @@ checkpoints_need_retired(void *set, const struct list_info *list)
     return s != s->registry->framework && needs(s, list);
 }
 
+/* A file that cannot be read is reported once, until it can be. */
+static void
+look_for_keys(struct chore *chore)
+{
+    struct checkpoints *c = list_entry(chore, struct checkpoints, chore);
+    struct problem why = {""};
+
+    if (checkpoint_keys_look(c->turn.registry->checkpoint_keys, &why))
+        DIAG(DIAG_ERROR, "archive",
+             "the keys of checkpoints have changed, the former ones stay",
+             diag_text("error", why.text));
+}
+
 static void
 end_folding(struct chore *chore)
 {
@@ -235,7 +248,8 @@ void
 checkpoints_init(struct checkpoints *c, struct registry *registry)
 {
     memset(c, 0, sizeof(*c));
-    c->chore = (struct chore){.turn = &c->turn,
+    c->chore = (struct chore){.look = look_for_keys,
+                              .turn = &c->turn,
                               .step = advance_some,
                               .needs = needs,
                               .end = end_folding};

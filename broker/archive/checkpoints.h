@@ -20,9 +20,6 @@
 #include "broker/archive/folds.h"
 #include "broker/state/tree_db.h"
 
-/* In the folder LOG_CHANGES of a set. */
-#define CHECKPOINT_FILE "checkpoint"
-
 struct checkpoints {
     struct chore chore;
     struct folds trees;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broker/access/checkpoint_keys.h"
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
 #include "broker/bucket/vault.h"
@@ -436,6 +437,8 @@ take_all(struct backup *b, struct problem *why)
     /* sets/data_directory.h */
     if (!rc && !access(source_of(b, "public-url").text, F_OK))
         rc = take(b, "public-url", false, NULL, why);
+    if (!rc && !access(source_of(b, CHECKPOINT_KEYS_FILE).text, F_OK))
+        rc = take(b, CHECKPOINT_KEYS_FILE, false, NULL, why);
     return rc;
 }
 

@@ -386,6 +386,20 @@ static const struct rule content_rules[] = {
      " sum FROM files WHERE n > 0) WHERE n <> files OR sum <> bytes"},
 };
 
+/* A level has a hash for each full tile below it. */
+static const struct rule tree_rules[] = {
+    {FINDING_TREE,
+     "SELECT printf('level %d has %d hashes, and %d belong there', level, n,"
+     " wanted) FROM (SELECT l.level, sum(length(hashes)) / 32 n,"
+     " (SELECT seq FROM state WHERE is_whole) >> (8 * l.level) wanted"
+     " FROM tiles l GROUP BY level) WHERE n <> wanted"},
+    {FINDING_TREE,
+     "SELECT printf('tile %d of level %d has %d bytes', number, level,"
+     " length(hashes)) FROM tiles t WHERE length(hashes) <> 8192 AND"
+     " (length(hashes) % 32 <> 0 OR number < (SELECT max(number) FROM tiles"
+     " WHERE level = t.level)) LIMIT 20"},
+};
+
 /* Uploads of all resources of a set, which wait to become changes. */
 static const struct rule upload_rules[] = {
     {FINDING_DATABASE,
@@ -420,6 +434,7 @@ static const struct {
     [DATABASE_TOKENS] = {RULES(token_rules)},
     [DATABASE_RESOURCES] = {RULES(resource_rules)},
     [DATABASE_CONTENT] = {RULES(content_rules)},
+    [DATABASE_TREE] = {RULES(tree_rules)},
     [DATABASE_UPLOAD] = {RULES(upload_rules)},
 };
 

@@ -29,6 +29,7 @@
 #include "broker/log/log.h"
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
+#include "broker/state/tree_db.h"
 #include "broker/store/segments.h"
 #include "broker/store/store_queries.h"
 #include "proto/input/list_proof.h"
@@ -642,7 +643,7 @@ check_log(struct inspection *in, const struct inspected_set *set)
     char path[INSPECTION_PATH];
     struct problem why = {""};
     struct digest start;
-    struct db db, content;
+    struct db db, content, tree;
     uint64_t after;
 
     /* Before the transaction, and for one set at a time: meanwhile the broker
@@ -664,6 +665,12 @@ check_log(struct inspection *in, const struct inspected_set *set)
             (void)claim_fold(&walk, path, &content, FINDING_INDEX,
                              "SELECT epoch, seq, digest, 0 FROM state", &after);
             db_close(&content);
+        }
+        inspection_path(path, set->name, TREE_FILE);
+        if (!check_rules(in, DATABASE_TREE, path, &tree)) {
+            (void)claim_fold(&walk, path, &tree, FINDING_TREE,
+                             "SELECT epoch, seq, digest, 0 FROM state", &after);
+            db_close(&tree);
         }
         claim_builds(&walk);
     }

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "broker/access/checkpoint_keys.h"
 #include "broker/backup/backup_offer.h"
 #include "broker/bucket/vault.h"
 #include "broker/check/inspection.h"
@@ -147,6 +148,7 @@ judge_data(struct names *n, struct entry *e)
     return known_if(is_known_database(e->name, PLACE_TOP) ||
                     !strcmp(e->name, "lock") ||
                     !strcmp(e->name, "public-url") ||
+                    !strcmp(e->name, CHECKPOINT_KEYS_FILE) ||
                     !strcmp(e->name, KEPT_RECORDS_EARLIER) ||
                     !strcmp(e->name, KEPT_RECORDS_LATEST));
 }
@@ -185,6 +187,8 @@ judge_list(struct names *n, struct entry *e)
     const char *end;
     uint64_t number;
 
+    if (!e->is_dir && !strcmp(e->name, LOG_CHECKPOINT))
+        return JUDGED_KNOWN;
     return known_if(
         !e->is_dir && read_number(e->name, &number, &end) &&
         (!strcmp(end, ".xml.gz") || !strcmp(end, ".xml.gz" VAULT_STUB)) &&

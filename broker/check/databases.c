@@ -7,6 +7,7 @@
 #include "broker/sources/hub_db.h"
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
+#include "broker/state/tree_db.h"
 #include "broker/state/upload_file.h"
 #include "broker/store/store_rows.h"
 
@@ -24,6 +25,7 @@ const struct database databases[DATABASES] = {
     [DATABASE_TOKENS] = {PLACE_TOP, "tokens.db", &tokens_kind, 1},
     [DATABASE_RESOURCES] = {PLACE_SET, RESOURCES_FILE, &resources_kind, 2},
     [DATABASE_CONTENT] = {PLACE_SET, CONTENT_FILE, &content_kind, 1},
+    [DATABASE_TREE] = {PLACE_SET, TREE_FILE, &tree_kind, 1},
     [DATABASE_UPLOAD] = {PLACE_UPLOADS, NULL, &upload_file_kind, 0},
 };
 

@@ -40,6 +40,10 @@ static const struct {
         {"Resource Lists and dumps of the set may be wrong",
          "stop the broker and delete resources.db with its two files, if all "
          "lists of the set are still there; else upload its resources (PUT)"},
+    [FINDING_TREE] = {"checkpoints of the set are refused",
+                      "stop the broker and delete tree.db with its two files, "
+                      "if all lists of the set are still there; else restore "
+                      "it from a backup"},
     [FINDING_CONTENT] = {"the bytes of the entries that name it are lost",
                          "restore the file from a backup, or post its resource "
                          "again"},

@@ -33,6 +33,7 @@ enum finding_kind {
     FINDING_KEYS,     /* idempotency keys */
     FINDING_BUILD,    /* files of a Resource List or dump */
     FINDING_STATE,    /* resources.db */
+    FINDING_TREE,     /* tree.db */
     FINDING_CONTENT,  /* files of bytes */
     FINDING_INDEX,    /* content.db */
     FINDING_HUB,      /* subscriptions, requests, relays */

@@ -21,6 +21,9 @@ extern const struct command check_command;
 extern const struct command cluster_init_command, cluster_status_command,
     cluster_leave_command, cluster_mend_command, cluster_join_command;
 
+/* key_command.c */
+extern const struct command key_show_command, key_rotate_command;
+
 /* postgresql_command.c */
 extern const struct command postgresql_init_command;
 

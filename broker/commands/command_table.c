@@ -12,6 +12,8 @@ static const struct command *const commands[] = {
     &token_rotate_command,
     &token_check_command,
     &token_open_again_command,
+    &key_show_command,
+    &key_rotate_command,
     &backup_command,
     &restore_command,
     &check_command,

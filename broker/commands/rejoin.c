@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "broker/access/checkpoint_keys.h"
 #include "broker/backup/backup_fetch.h"
 #include "broker/base/metrics.h"
 #include "broker/journal/pg_cluster.h"
@@ -89,7 +90,7 @@ is_of_copy(const char *name)
                                         SEGMENTS_FOLDER,
                                         KEPT_RECORDS_EARLIER,
                                         KEPT_RECORDS_LATEST,
-                                        "public-url"};
+                                        CHECKPOINT_KEYS_FILE, "public-url"};
     static const char *const ends[] = {".db", ".db-wal", ".db-shm",
                                        ".db-journal"};
 

@@ -37,6 +37,11 @@ tile_open(const struct document_wish *wish, struct document *document,
         return problem(why, STATUS_NOT_FOUND,
                        "the address of a tile is LEVEL/NUMBER or "
                        "LEVEL/NUMBER.p/WIDTH, such as 0/x001/234.p/17");
+    /* A later set of this name has other tiles at the same addresses: only one
+     * with the epoch, LEVEL/NUMBER?EPOCH, stays for ever. */
+    if (query.size > 0 && !slice_is(query, wish->head.epoch))
+        return problem(why, STATUS_NOT_FOUND, "the set is of another epoch: %s",
+                       wish->head.epoch);
     rc = tree_view_open(&view, set_path(wish->set, "").text, registry->log,
                         wish->set->log, &wish->head, 0, why);
     if (!rc && tree_tile_width(view.size, level, number) < width)
@@ -50,7 +55,7 @@ tile_open(const struct document_wish *wish, struct document *document,
         buf_add(&bytes, hashes, (size_t)width * DIGEST_SIZE);
     rc = document_of_text(document, &bytes, rc, why);
     if (!rc)
-        document->is_final = true;
+        document->is_final = query.size > 0;
     return rc;
 }
 

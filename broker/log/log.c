@@ -638,12 +638,16 @@ purge_step(struct log *log, const struct engine_trash *trash,
     enum status rc = unlink_lists(lists.text, trash, &act.purged.upto, why);
 
     if (!rc && act.purged.upto == trash->last) {
+        /* A set of that name that begins from here on has no files yet: only
+         * this thread would make them. */
+        bool is_whole = trash->is_whole && !has_set(log, trash->name);
+
+        if (is_whole)
+            unlink(file_path("%s/" LOG_CHECKPOINT, lists.text).text);
         /* Removes the folder if it is empty; a set that was made again has
          * files in it. */
         rmdir(lists.text);
-        /* A set of that name that begins from here on has no files yet: only
-         * this thread would make them. */
-        if (trash->is_whole && !has_set(log, trash->name))
+        if (is_whole)
             rc = unlink_rest(folder.text, why);
         if (rc == STATUS_AGAIN)
             return STATUS_OK; /* more of these are left */

@@ -356,10 +356,11 @@ MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
 /* Keeping */
 
 /* The folders of a set's directory that have its closed lists, and the bytes of
- * its resources: of these the log knows no more than that they go with the set.
- */
-#define LOG_CHANGES "changes"
-#define LOG_CONTENT "content"
+ * its resources; and a file beside the lists (broker/archive/checkpoints.h). Of
+ * the last two the log knows no more than that they go with the set. */
+#define LOG_CHANGES    "changes"
+#define LOG_CONTENT    "content"
+#define LOG_CHECKPOINT "checkpoint"
 
 /* Opens a folder of the set's directory for documents, made if `is_made`: who
  * may pass the data directory may read them. The caller closes it. May block.

@@ -162,27 +162,42 @@ data_directory_set_readers(const char *dir, enum list_readers readers)
 /* A public URL has 511 bytes at most. */
 #define LINE_MAX_SIZE 1024
 
+enum status
+data_directory_read_url(const char *dir, char *url, size_t size,
+                        struct problem *why)
+{
+    struct file_path path = file_path("%s/" NAME, dir);
+    int fd = open(path.text, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, url, size - 1);
+    enum status rc = STATUS_OK;
+
+    if (n < 0 || (fd < 0 && errno != ENOENT))
+        rc = problem_errno(why, "cannot read", path.text);
+    else if (fd < 0)
+        rc = problem(why, STATUS_NOT_FOUND,
+                     "%s was served under no URL yet: --public-url names it",
+                     dir);
+    url[n > 0 ? n : 0] = '\0';
+    url[strcspn(url, "\n")] = '\0';
+    file_close(&fd);
+    return rc;
+}
+
 void
 data_directory_remember_url(const char *dir, const char *url)
 {
     struct problem why = {""};
-    char last[LINE_MAX_SIZE] = "";
-    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
-    ssize_t n = 0;
+    char last[LINE_MAX_SIZE];
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     enum status rc = STATUS_OK;
 
     if (dir_fd < 0) {
         rc = problem_errno(&why, "cannot open", dir);
         goto out;
     }
-    fd = openat(dir_fd, NAME, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        n = read(fd, last, sizeof(last) - 1);
-    if (n < 0 || (fd < 0 && errno != ENOENT)) {
-        rc = problem_errno(&why, "cannot read", NAME);
+    rc = data_directory_read_url(dir, last, sizeof(last), &why);
+    if (rc && rc != STATUS_NOT_FOUND)
         goto out;
-    }
-    last[strcspn(last, "\n")] = '\0';
     if (!strcmp(last, url))
         goto out;
     if (last[0])
@@ -198,6 +213,5 @@ out:
     if (rc)
         diag(DIAG_WARNING, "sets", "the public URL is not remembered: %s",
              why.text);
-    file_close(&fd);
     file_close(&dir_fd);
 }

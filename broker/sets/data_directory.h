@@ -48,6 +48,12 @@ mode_t data_directory_others(enum data_directory_place place, bool is_dir,
  * before the broker begins to write lists. */
 void data_directory_set_readers(const char *dir, enum list_readers readers);
 
+/* Reads the URL that `dir` was last served under. STATUS_NOT_FOUND: under
+ * none. */
+MUST_CHECK enum status data_directory_read_url(const char *dir, char *url,
+                                               size_t size,
+                                               struct problem *why);
+
 /* Warns once if `dir` was last served under another URL than `url`, then
  * remembers `url`. */
 void data_directory_remember_url(const char *dir, const char *url);

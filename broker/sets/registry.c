@@ -2,9 +2,9 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "broker/access/checkpoint_keys.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/changelist_header.h"
-#include "broker/sets/checkpoint_keys.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/rates.h"

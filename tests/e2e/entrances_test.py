@@ -159,7 +159,8 @@ def reason_of(answer):
 
 def filled(path):
     path = re.sub("{(list|last)}", "000000000001", re.sub("{(set|relay)}", "none", path))
-    path = path.replace("{page}", "hub.html").replace("{digest}", "0" * 64).replace("{uri}", "http://a.example/")
+    path = path.replace("{page}", "hub.html").replace("{digest}", "0" * 64)
+    path = path.replace("{tile}", "0/000").replace("{uri}", "http://a.example/")
     return path.replace("{id}", "1").replace("{token}", "none")
 
 

@@ -62,6 +62,7 @@ def paths_of(name):
     for path in [*(r.path for r in routes.ROUTES.values()), *routes.DOCUMENTS]:
         if "{set}" in path:
             path = re.sub("{set}", name, path).replace("{page}", "hub.html").replace("{digest}", CONTENT)
+            path = path.replace("{tile}", "0/000")
             path = path.replace("{uri}", f"http://a.example/{name}")
             yield re.sub("{(list|last|id)}", NUMBER, path).replace("{id}", "1")
     yield f"/sets/{name}/nothing"
@@ -132,7 +133,7 @@ def crawl(broker, tokens):
         for method, path, body, fields in requests(broker.url):
             if path in ("/metrics", "/status"):
                 continue  # sums of all sets, for operators
-            if path in (f"/sets/{NEWS}/{each}" for each in ("rate", "oai")):
+            if path in (f"/sets/{NEWS}/{each}" for each in ("rate", "oai", "checkpoint")):
                 continue  # says since when this broker runs, or when it was asked
             answer = client.request(method, path, body, **fields)
             key = (who, method, path, body and body[:200], tuple(fields.items()))

@@ -828,7 +828,8 @@ BYTES = hashlib.sha256(b"hello").hexdigest()
 
 
 def numbered(path):
-    path = path.replace("{page}", "hub.html").replace("{digest}", BYTES).replace("{uri}", A)
+    path = path.replace("{page}", "hub.html").replace("{digest}", BYTES).replace("{uri}", A).replace("{tile}", "0/000.p/1")
+    path += "?seq=1" if path.endswith("/proof") else ""
     return re.sub(r"{(list|last)}", "000000000001", path)
 
 

@@ -234,7 +234,7 @@ class Set:
     def list_files(self):
         """The files of closed lists on the disk."""
         try:
-            names = [*self.folder.glob("changes/[!.]*")]
+            names = [*self.folder.glob("changes/*.xml.gz*")]
         except FileNotFoundError:  # the folder was removed meanwhile
             return []
         return [path for path in names if ".new" not in path.name]

@@ -9,15 +9,19 @@
  * One pair of keys of Ed25519 has a name for each set and epoch: the origin of
  * its checkpoints, HOST/sets/NAME/EPOCH. Each key of the file signs each
  * checkpoint: so a former key vouches for the next one for as long as it stays
- * in the file. The newest signs a cosignature, too, whose time says up to when
- * the checkpoint has all changes.
+ * in the file. And it adds a cosignature, whose time says up to when the
+ * checkpoint has all changes.
  *
- * The file is made at the first start, for its owner alone; a copy of the data
- * directory has it. In a cluster each broker takes the keys of the first one.
+ * The file is made at the first start, for its owner alone; a backup has it. A
+ * broker looks once a second whether it has changed (tidingsd key rotate).
+ *
+ * In a cluster the text is the only row of a stream, and each broker's file a
+ * copy of that: the first broker brings its keys, and so does one whose file
+ * has changed while it runs.
  */
 #pragma once
 
-#include "broker/sets/registry.h"
+#include "broker/cluster/streams.h"
 #include "proto/tlog/note.h"
 
 #define CHECKPOINT_KEYS_FILE "checkpoint.keys"
@@ -36,19 +40,23 @@ MUST_CHECK enum status checkpoint_keys_open(struct checkpoint_keys **keys,
 void checkpoint_keys_close(struct checkpoint_keys *keys); /* NULL is allowed */
 
 /* Puts a new key before the others, in memory and in the file; `is_alone`: the
- * others go. Any thread that may wait for the disk. STATUS_CONFLICT: there are
+ * others go. Of no other thread. STATUS_CONFLICT: there are
  * CHECKPOINT_KEYS_MAX. */
 MUST_CHECK enum status checkpoint_keys_rotate(struct checkpoint_keys *keys,
                                               bool is_alone,
                                               struct problem *why);
 
-/* The text of the file; and takes that of another broker, in memory and in the
- * file, if it differs. */
-void checkpoint_keys_text(struct checkpoint_keys *keys,
-                          char text[CHECKPOINT_KEYS_SIZE]);
-MUST_CHECK enum status checkpoint_keys_take(struct checkpoint_keys *keys,
-                                            const char *text,
+/* Reads the file again if it has changed. A file that cannot be used leaves the
+ * keys as they are. Any thread that may wait for the disk. */
+MUST_CHECK enum status checkpoint_keys_look(struct checkpoint_keys *keys,
                                             struct problem *why);
+
+/* In a cluster: takes the keys of the others, or brings them its own. The
+ * caller has `streams` to itself, and may wait for the network. One thread at a
+ * time. After a failure the keys stay as they are. */
+MUST_CHECK enum status checkpoint_keys_follow(struct checkpoint_keys *keys,
+                                              struct streams *streams,
+                                              struct problem *why);
 
 /* Writes the origin of a set's checkpoints. `public_url`: without a slash at
  * its end. */

@@ -1,4 +1,4 @@
-#include "broker/sets/checkpoint_keys.h"
+#include "broker/access/checkpoint_keys.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,14 +10,26 @@
 
 #include "base/file.h"
 #include "base/token_file.h"
+#include "broker/base/diag.h"
 #include "proto/base64.h"
 
 #define COMMENT \
     "# The keys of checkpoints; keep them secret, and keep a copy.\n"
 
+/* The stream of a cluster, its only row, and the lease of a change. */
+#define STREAM "checkpoint-keys"
+
 struct checkpoint_keys {
     char dir[4096];
-    pthread_rwlock_t lock; /* guards the rest */
+    pthread_mutex_t changing; /* one change at a time; guards the next ones */
+    struct stat file;         /* as it was when it was read or written */
+    bool is_news;             /* the cluster lacks the text */
+    bool is_read;             /* the cluster has one: */
+    char read[CHECKPOINT_KEYS_SIZE];
+    uint64_t n_read;
+
+    pthread_rwlock_t
+        lock; /* guards the rest; written while `changing` is held */
     size_t n;
     struct signing_key *all[CHECKPOINT_KEYS_MAX];
     char text[CHECKPOINT_KEYS_SIZE];
@@ -90,13 +102,14 @@ store_text(struct checkpoint_keys *k, const char *text, struct problem *why)
     file_abandon(&file); /* if it was begun, and did not end */
     if (!rc)
         rc = file_sync_dir(dir_fd, why);
+    if (!rc)
+        (void)!fstatat(dir_fd, CHECKPOINT_KEYS_FILE, &k->file, 0);
     file_close(&dir_fd);
     return rc;
 }
 
-enum status
-checkpoint_keys_take(struct checkpoint_keys *k, const char *text,
-                     struct problem *why)
+static enum status
+take_text(struct checkpoint_keys *k, const char *text, struct problem *why)
 {
     enum status rc;
 
@@ -124,10 +137,62 @@ checkpoint_keys_rotate(struct checkpoint_keys *k, bool is_alone,
     EVP_EncodeBlock(line, secret, sizeof(secret));
     snprintf(text, sizeof(text), COMMENT "%s\n%s", (char *)line,
              is_alone || !others ? "" : others + 1);
-    rc = checkpoint_keys_take(k, text, why);
+    rc = take_text(k, text, why);
     OPENSSL_cleanse(secret, sizeof(secret));
     OPENSSL_cleanse(line, sizeof(line));
     OPENSSL_cleanse(text, sizeof(text));
+    return rc;
+}
+
+/* Reads the file. */
+static enum status
+read_file(struct checkpoint_keys *k, struct problem *why)
+{
+    struct file_path path = file_path("%s/%s", k->dir, CHECKPOINT_KEYS_FILE);
+    char text[CHECKPOINT_KEYS_SIZE];
+    size_t size = sizeof(text) - 1;
+    enum status rc;
+
+    if ((k->file.st_mode & (S_IRWXG | S_IRWXO)) &&
+        !chmod(path.text, S_IRUSR | S_IWUSR))
+        DIAG(DIAG_WARNING, "access",
+             "other users could read the keys of checkpoints, and cannot any "
+             "more: tidingsd key rotate --only makes another one",
+             diag_text("file", path.text));
+    rc = secret_file_read(path.text, text, &size, why);
+    if (!rc) {
+        text[size] = '\0';
+        k->is_news = strcmp(text, k->text) != 0;
+        rc = use_text(k, text, why);
+    }
+    OPENSSL_cleanse(text, sizeof(text));
+    return rc;
+}
+
+/* True if the file is another one than before. */
+static bool
+has_changed(struct checkpoint_keys *k)
+{
+    struct file_path path = file_path("%s/%s", k->dir, CHECKPOINT_KEYS_FILE);
+    struct stat now, before = k->file;
+
+    if (stat(path.text, &now))
+        return false;
+    k->file = now;
+    return now.st_ino != before.st_ino || now.st_size != before.st_size ||
+           now.st_mtim.tv_sec != before.st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != before.st_mtim.tv_nsec;
+}
+
+enum status
+checkpoint_keys_look(struct checkpoint_keys *k, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    pthread_mutex_lock(&k->changing);
+    if (has_changed(k))
+        rc = read_file(k, why);
+    pthread_mutex_unlock(&k->changing);
     return rc;
 }
 
@@ -136,23 +201,16 @@ checkpoint_keys_open(struct checkpoint_keys **keys, const char *dir,
                      bool is_made, struct problem *why)
 {
     struct checkpoint_keys *k = memory_new(1, sizeof(*k));
-    char text[CHECKPOINT_KEYS_SIZE];
-    struct file_path path = file_path("%s/%s", dir, CHECKPOINT_KEYS_FILE);
-    size_t size = sizeof(text) - 1;
     enum status rc = STATUS_OK;
 
     snprintf(k->dir, sizeof(k->dir), "%s", dir);
+    pthread_mutex_init(&k->changing, NULL);
     pthread_rwlock_init(&k->lock, NULL);
-    if (!access(path.text, F_OK)) {
-        rc = secret_file_read(path.text, text, &size, why);
-        if (!rc) {
-            text[size] = '\0';
-            rc = use_text(k, text, why);
-        }
-        OPENSSL_cleanse(text, sizeof(text));
-    } else if (is_made) {
+    if (has_changed(k))
+        rc = read_file(k, why);
+    else if (is_made)
         rc = checkpoint_keys_rotate(k, true, why);
-    }
+    k->is_news = false;
     if (rc)
         checkpoint_keys_close(k);
     else
@@ -167,16 +225,89 @@ checkpoint_keys_close(struct checkpoint_keys *k)
         return;
     free_all(k->all, k->n);
     OPENSSL_cleanse(k->text, sizeof(k->text));
+    OPENSSL_cleanse(k->read, sizeof(k->read));
     pthread_rwlock_destroy(&k->lock);
+    pthread_mutex_destroy(&k->changing);
     free(k);
 }
 
-void
-checkpoint_keys_text(struct checkpoint_keys *k, char text[CHECKPOINT_KEYS_SIZE])
+/* In a cluster */
+
+static enum status
+read_row(const struct stream_row *row, uint64_t n, void *user,
+         struct problem *why)
 {
-    pthread_rwlock_rdlock(&k->lock);
-    memcpy(text, k->text, CHECKPOINT_KEYS_SIZE);
-    pthread_rwlock_unlock(&k->lock);
+    struct checkpoint_keys *k = user;
+
+    (void)n;
+    (void)why;
+    k->is_read = !row->is_deleted && row->value.size < sizeof(k->read);
+    if (k->is_read)
+        slice_copy(k->read, sizeof(k->read), row->value);
+    return STATUS_OK;
+}
+
+static enum status
+read_stream(struct checkpoint_keys *k, struct streams *streams,
+            struct problem *why)
+{
+    enum status rc =
+        streams->ops->read(streams, STREAM, &k->n_read, read_row, k, why);
+
+    if (rc == STATUS_GONE || rc == STATUS_DIFFERENT) { /* from its beginning */
+        k->n_read = 0;
+        k->is_read = false;
+        rc = streams->ops->read(streams, STREAM, &k->n_read, read_row, k, why);
+    }
+    return rc;
+}
+
+/* Brings the keys of this broker, unless another one has brought some. */
+static enum status
+bring(struct checkpoint_keys *k, struct streams *streams, struct problem *why)
+{
+    struct lease lease = {.name = STREAM};
+    const struct leases leases = {{&lease}};
+    struct stream_row row = {.key = SLICE("keys")};
+    uint64_t id;
+    enum status rc = streams->ops->hold(streams, &lease, why);
+
+    if (rc) /* another broker does it, or this one only reads: the next time */
+        return rc == STATUS_CONFLICT ? STATUS_OK : rc;
+    rc = streams->ops->identify(streams, STREAM, &id, why);
+    if (!rc)
+        rc = read_stream(k, streams, why);
+    if (!rc && (k->is_news || !k->is_read)) {
+        if (k->n == 0)
+            rc = checkpoint_keys_rotate(k, true, why);
+        row.value = slice_of(k->text);
+        if (!rc)
+            rc = streams->ops->append(streams, STREAM, &leases, &k->n_read,
+                                      &row, 1, NULL, why);
+    }
+    if (!rc) {
+        k->is_news = false;
+        k->is_read = true;
+        memcpy(k->read, k->text, sizeof(k->read));
+    }
+    streams->ops->leave(streams, &lease);
+    return rc;
+}
+
+enum status
+checkpoint_keys_follow(struct checkpoint_keys *k, struct streams *streams,
+                       struct problem *why)
+{
+    enum status rc;
+
+    pthread_mutex_lock(&k->changing);
+    rc = read_stream(k, streams, why);
+    if (!rc && (k->is_news || !k->is_read))
+        rc = bring(k, streams, why);
+    else if (!rc)
+        rc = take_text(k, k->read, why);
+    pthread_mutex_unlock(&k->changing);
+    return rc;
 }
 
 void
@@ -227,10 +358,9 @@ checkpoint_keys_sign(struct checkpoint_keys *k,
     pthread_rwlock_rdlock(&k->lock);
     n = k->n;
     for (size_t i = 0; is_signed && i < n; i++)
-        is_signed =
-            note_sign(to, signed_text, name, k->all[i], NOTE_SIGNATURE, 0);
-    if (is_signed && n > 0)
-        is_signed = note_sign(to, signed_text, name, k->all[0],
+        is_signed = note_sign(to, signed_text, name, k->all[i], NOTE_SIGNATURE,
+                              0) &&
+                    note_sign(to, signed_text, name, k->all[i],
                               NOTE_COSIGNATURE, time_s);
     pthread_rwlock_unlock(&k->lock);
     buf_fini(&text);
