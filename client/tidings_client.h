@@ -184,6 +184,40 @@ TD_API enum td_status td_client_set_certificate(struct td_client *client,
  */
 TD_API void td_allow_private(struct td_client *client);
 
+/* A signed checkpoint of a log (C2SP tlog-checkpoint): its first `size` entries
+ * have that root (RFC 6962). */
+struct td_checkpoint {
+    char origin[768];     /* HOST/sets/NAME/EPOCH */
+    uint64_t size;        /* entries */
+    char root[80];        /* "sha-256:..." */
+    int64_t time_s;       /* when the log had no more entries, as its key says:
+                             POSIX; 0: it says nothing, or no key is known */
+    int is_signed;        /* not 0: a known key of the log has signed it */
+    unsigned n_witnesses; /* known ones that have cosigned it */
+};
+
+/*
+ * Sets whose signatures the handle demands of checkpoints. td_verify then reads
+ * the checkpoint of a set, and demands that the entries that it has read are
+ * those of its tree.
+ *
+ * keys       verifier keys (C2SP signed-note: NAME+HEX+BASE64), one a line, as
+ *            `tidingsd key show SET` prints them; a line that begins with "#"
+ *            is a comment. NULL: none.
+ * witnesses  likewise those of witnesses.
+ * required   so many of these have to have cosigned; 0: all.
+ *
+ * Memory   the texts are copied.
+ * Thread   as the handle.
+ * Errors   TD_INVALID. Since 1.0.
+ */
+TD_API enum td_status td_trust(struct td_client *client, const char *keys,
+                               const char *witnesses, unsigned required);
+
+/* The checkpoint that the last td_verify has checked, lent until the next call;
+ * NULL: none. Since 1.0. */
+TD_API const struct td_checkpoint *td_checkpoint(struct td_client *client);
+
 /* Upper limits of what a source can make the handle read and write; 0: no
  * limit.
  */

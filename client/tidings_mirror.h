@@ -278,9 +278,13 @@ struct td_proof {
  * the next, that links and times agree, and that no entry comes twice.
  *
  * where     "http(s)://...": the set; else a directory with a copy of its lists
- *           (000000000001.xml, .xml.gz, at any depth): sends nothing.
+ *           (000000000001.xml, .xml.gz, at any depth), or a file with the
+ *           proof of an entry (td_prove): sends nothing. With td_trust the
+ *           entries have to be those of the set's checkpoint, or of the file
+ *           `checkpoint` in the directory.
  * on_list   called after each list that is right; again from the oldest one if
- *           the server now retains fewer lists; NULL is allowed.
+ *           the server now retains fewer lists; of a proof once, with the
+ *           loc of its entry. NULL is allowed.
  * proof     filled on TD_OK and TD_DIFFERENT.
  *
  * Thread   blocks.
@@ -296,6 +300,25 @@ TD_API enum td_status td_verify(struct td_client *client, const char *where,
                                                 const struct td_proof *proof,
                                                 void *user),
                                 void *user, struct td_proof *proof);
+
+/*
+ * Fetches the proof that an entry is in the log of a set (C2SP tlog-proof), and
+ * checks it. td_verify checks such a file again, without the set.
+ *
+ * seq       of the entry, from 1 on.
+ * on_proof  gets the text, lent.
+ *
+ * Thread   blocks.
+ * Errors   TD_DIFFERENT  it proves nothing, or is not signed as td_trust
+ *                        demands
+ *          TD_REFUSED    the set has no such entry, or no checkpoint
+ *          TD_INVALID, TD_UNREACHABLE, TD_BROKEN, TD_STOPPED, TD_MEMORY
+ * Since 1.0.
+ */
+TD_API enum td_status
+td_prove(struct td_client *client, const char *set_url, uint64_t seq,
+         void (*on_proof)(const char *proof, size_t size, void *user),
+         void *user);
 
 #ifdef __cplusplus
 }

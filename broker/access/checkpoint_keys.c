@@ -344,7 +344,7 @@ checkpoint_keys_sign(struct checkpoint_keys *k,
                      const struct checkpoint *checkpoint, uint64_t time_s,
                      struct buf *to, struct problem *why)
 {
-    struct buf text = {.max = NOTE_MAX};
+    struct buf text = {.max = NOTE_BYTES_MAX};
     char name[NOTE_NAME_SIZE];
     struct slice signed_text;
     bool is_signed;
@@ -358,10 +358,10 @@ checkpoint_keys_sign(struct checkpoint_keys *k,
     pthread_rwlock_rdlock(&k->lock);
     n = k->n;
     for (size_t i = 0; is_signed && i < n; i++)
-        is_signed = note_sign(to, signed_text, name, k->all[i], NOTE_SIGNATURE,
-                              0) &&
-                    note_sign(to, signed_text, name, k->all[i],
-                              NOTE_COSIGNATURE, time_s);
+        is_signed =
+            note_sign(to, signed_text, name, k->all[i], NOTE_SIGNATURE, 0) &&
+            note_sign(to, signed_text, name, k->all[i], NOTE_COSIGNATURE,
+                      time_s);
     pthread_rwlock_unlock(&k->lock);
     buf_fini(&text);
     if (n == 0)

@@ -7,15 +7,41 @@
 #include "proto/number.h"
 #include "proto/tlog/note.h"
 
+/* Reads the query "NAME=NUMBER" of the path. */
+static bool
+query_is(const struct document_wish *wish, const char *name, uint64_t *number)
+{
+    struct slice query = wish->rest;
+
+    (void)slice_take(&query, '?');
+    return slice_skip_start(&query, name) && number_read(query, number);
+}
+
+/* With ?old=SIZE, the proof that it continues the tree of that size comes
+ * before it: what C2SP tlog-witness sends to add-checkpoint. */
 enum status
 checkpoint_open(const struct document_wish *wish, struct document *document,
                 struct problem *why)
 {
-    struct buf text = {.max = NOTE_MAX};
+    struct buf text = {.max = NOTE_BYTES_MAX}, note = {.max = NOTE_BYTES_MAX};
+    struct tree_path path = {.n = 0};
     struct tree_view view;
+    uint64_t old = 0;
+    bool has_old = query_is(wish, "old=", &old);
     enum status rc =
-        checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &text, why);
+        checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note, why);
 
+    if (!rc && old > view.size)
+        rc = problem(why, STATUS_NOT_FOUND, "the tree has %" PRIu64 " entries",
+                     view.size);
+    if (!rc && old > 0)
+        rc = tree_consistency(&view.tiles, old, view.size, &path, why);
+    if (!rc && has_old) {
+        buf_add_format(&text, "old %" PRIu64 "\n", old);
+        tree_path_write(&text, &path);
+    }
+    buf_add_slice(&text, buf_slice(&note));
+    buf_fini(&note);
     tree_view_close(&view);
     return document_of_text(document, &text, rc, why);
 }
@@ -59,20 +85,39 @@ tile_open(const struct document_wish *wish, struct document *document,
     return rc;
 }
 
+/* Appends d(seq - 1) and the entry, of which its reader makes the leaf, while
+ * the log has them. */
+static void
+add_entry(struct buf *to, const struct document_wish *wish, uint64_t seq)
+{
+    struct batch *batch = NULL;
+    struct buf extra = {.max = DIGEST_SIZE + FRAGMENT_MAX};
+    struct digest before;
+
+    if (log_read(wish->registry->log, wish->set->log, seq - 1, LOG_DISK, &batch,
+                 NULL) ||
+        !batch)
+        return;
+    before = batch_digest(batch, seq - 1);
+    buf_add(&extra, before.bytes, DIGEST_SIZE);
+    buf_add_slice(&extra, batch_slice(batch, seq - 1, seq));
+    tlog_proof_write_extra(to, buf_slice(&extra));
+    buf_fini(&extra);
+    batch_unref(batch);
+}
+
 enum status
 proof_open(const struct document_wish *wish, struct document *document,
            struct problem *why)
 {
-    struct slice query = wish->rest;
-    struct buf text = {.max = NOTE_MAX}, note = {.max = NOTE_MAX};
+    struct buf text = {.max = NOTE_BYTES_MAX + 2 * FRAGMENT_MAX},
+               note = {.max = NOTE_BYTES_MAX};
     struct tree_path path;
     struct tree_view view;
     uint64_t seq = 0;
     enum status rc;
 
-    (void)slice_take(&query, '?');
-    if (!slice_skip_start(&query, "seq=") || !number_read(query, &seq) ||
-        seq == 0)
+    if (!query_is(wish, "seq=", &seq) || seq == 0)
         return problem(why, STATUS_MALFORMED,
                        "seq: the number of an entry, from 1 on");
     rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note, why);
@@ -81,8 +126,11 @@ proof_open(const struct document_wish *wish, struct document *document,
                      view.size);
     if (!rc)
         rc = tree_inclusion(&view.tiles, seq - 1, view.size, &path, why);
-    if (!rc)
+    if (!rc) {
+        tlog_proof_begin(&text);
+        add_entry(&text, wish, seq);
         tlog_proof_write(&text, seq - 1, &path);
+    }
     buf_add_slice(&text, buf_slice(&note));
     buf_fini(&note);
     tree_view_close(&view);

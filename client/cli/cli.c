@@ -9,6 +9,9 @@
 #include "client/cli/progress.h"
 #include "proto/resourcesync/json.h"
 
+/* Of a file of keys. */
+#define KEYS_SIZE 16384
+
 /* A signal handler has no argument for them. Set before the handler is. */
 static void (*stop_command)(void *user);
 static void *stopped;
@@ -266,6 +269,40 @@ open_client(const struct arguments *arguments, const char *url,
         return NULL;
     }
     return client;
+}
+
+/* Trust */
+
+/* Reads a file of keys into `text`, terminated; none if `path` is NULL. */
+static enum exit_code
+read_keys(const char *path, char text[KEYS_SIZE])
+{
+    FILE *file = path ? fopen(path, "re") : NULL;
+    size_t n = file ? fread(text, 1, KEYS_SIZE, file) : 0;
+    bool is_bad = path && (!file || ferror(file) || n == KEYS_SIZE);
+
+    if (is_bad && n == KEYS_SIZE)
+        errno = EFBIG;
+    if (is_bad)
+        say("cannot read %s: %s", path, strerror(errno));
+    if (file)
+        fclose(file);
+    text[is_bad ? 0 : n] = '\0';
+    return is_bad ? EXIT_FAILED : EXIT_GOOD;
+}
+
+enum exit_code
+trust_files_use(const struct trust_files *files, struct td_client *client)
+{
+    char keys[KEYS_SIZE], witnesses[KEYS_SIZE];
+    enum exit_code code = read_keys(files->keys, keys);
+
+    if (!code)
+        code = read_keys(files->witnesses, witnesses);
+    if (code || (!files->keys && !files->witnesses))
+        return code;
+    return exit_of(
+        client, td_trust(client, keys, witnesses, (unsigned)files->required));
 }
 
 /* Asking */

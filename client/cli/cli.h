@@ -18,7 +18,7 @@ extern const struct command publish_command, follow_command, set_list_command,
     subscriptions_end_command, bridges_command, relays_command, tail_command,
     watch_command, get_command, healthy_command, mcp_command, status_command,
     sync_command, audit_command, diff_command, doctor_command, harvest_command,
-    verify_command;
+    verify_command, prove_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -121,6 +121,26 @@ bool signals_came(void);
     {                                                                         \
         "no-progress", NULL, FLAG(member), NULL, "no bar, even on a terminal" \
     }
+
+/* Whose signatures checkpoints need. */
+struct trust_files {
+    const char *keys, *witnesses; /* NULL: not given */
+    uint64_t required;            /* 0: all witnesses */
+};
+
+#define TRUST_ROWS(trust)                                                     \
+    {"key", "FILE", LENT(trust.keys), NULL,                                   \
+     "verifier keys of the set, a line each (tidingsd key show)"},            \
+        {"witness", "FILE", LENT(trust.witnesses), NULL,                      \
+         "verifier keys of witnesses, likewise; they have to have cosigned"}, \
+    {                                                                         \
+        "require-witnesses", "N", COUNT(trust.required, 1, 16), NULL,         \
+            "so many of these are enough"                                     \
+    }
+
+/* Gives the handle the keys of the files. EXIT_GOOD; else has printed why. */
+enum exit_code trust_files_use(const struct trust_files *files,
+                               struct td_client *client);
 
 /* For those that wish some changes alone. */
 #define FILTER_ROWS                                                       \

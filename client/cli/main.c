@@ -13,6 +13,7 @@ static const struct command *const commands[] = {
     &audit_command,
     &diff_command,
     &verify_command,
+    &prove_command,
     &harvest_command,
     &watch_command,
     &get_command,

@@ -6,6 +6,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/progress.h"
+#include "proto/datetime.h"
 
 #define PATTERN_SIZE 4096
 
@@ -13,6 +14,8 @@ struct verify {
     bool is_json;
     bool is_verbose;
     bool has_no_progress;
+    struct trust_files trust;
+    char loc[2100]; /* of a proof */
     struct td_client *client;
 };
 
@@ -25,7 +28,17 @@ static const struct option options[] = {
     PROGRESS_ROW(has_no_progress),
     {"verbose", NULL, FLAG(is_verbose), NULL,
      "a line for each list that holds"},
+    TRUST_ROWS(trust),
 };
+
+static void
+on_loc(const char *loc, const struct td_proof *proof, void *user)
+{
+    struct verify *v = user;
+
+    (void)proof;
+    snprintf(v->loc, sizeof(v->loc), "%s", loc);
+}
 
 /* {"list":"...","last":100,"digest":"sha-256:..."} */
 static void
@@ -50,6 +63,77 @@ on_list(const char *list, const struct td_proof *proof, void *user)
     }
 }
 
+struct datetime_text {
+    char text[DATETIME_SIZE + 1];
+};
+
+/* The time up to which it has all changes; "": it does not say. */
+static struct datetime_text
+until_of(const struct td_checkpoint *checkpoint)
+{
+    struct datetime_text until = {""};
+
+    if (checkpoint->time_s > 0)
+        until.text[datetime_write_short(until.text,
+                                        checkpoint->time_s * 1000000)] = '\0';
+    return until;
+}
+
+/* A second line: who signed what was proven. Without a key nobody knows. */
+static void
+print_signed(const char *where, const struct td_checkpoint *checkpoint,
+             uint64_t last)
+{
+    if (!checkpoint)
+        return;
+    print_plain(where);
+    printf(": %s up to entry %" PRIu64 " by ",
+           checkpoint->is_signed ? "signed" : "NOT known to be signed",
+           checkpoint->size);
+    print_plain(checkpoint->origin);
+    if (checkpoint->n_witnesses > 0)
+        printf(", seen by %u witness%s", checkpoint->n_witnesses,
+               checkpoint->n_witnesses > 1 ? "es" : "");
+    if (checkpoint->time_s > 0)
+        printf(", complete up to %s", until_of(checkpoint).text);
+    if (last > checkpoint->size)
+        printf("; nothing signs the %" PRIu64 " entries behind it",
+               last - checkpoint->size);
+    putchar('\n');
+}
+
+/* Prints the result of the proof of an entry. */
+static enum exit_code
+verify_proof(const char *path, struct verify *v)
+{
+    struct td_proof proof;
+    enum td_status rc = td_verify(v->client, path, on_loc, v, &proof);
+    const struct td_checkpoint *signed_by = td_checkpoint(v->client);
+    bool is_signed = signed_by && signed_by->is_signed;
+
+    if (rc != TD_OK)
+        return exit_of(v->client, rc);
+    if (!v->is_json) {
+        print_plain(path);
+        printf(": entry %" PRIu64 " ", proof.last);
+        print_plain(v->loc);
+        printf(" datetime=%s digest=%s\n", proof.until, proof.digest);
+        print_signed(path, signed_by, proof.last);
+        if (!is_signed)
+            say("its signature was not checked: --key names the verifier key");
+        return is_signed ? EXIT_GOOD : EXIT_FAILED;
+    }
+    put_members(stdout, "{",
+                "where:t proven:b seq:n loc:t datetime:t digest:t origin:t "
+                "size:n root:t until:e witnesses:n signatureChecked:b",
+                path, true, proof.last, v->loc, proof.until, proof.digest,
+                signed_by->origin, signed_by->size, signed_by->root,
+                until_of(signed_by).text, (uint64_t)signed_by->n_witnesses,
+                is_signed);
+    puts("}");
+    return is_signed ? EXIT_GOOD : EXIT_FAILED;
+}
+
 /* Prints the result, as text or
  *
  * {"where":"...","proven":true,"first":1,"last":500,"lists":5,
@@ -61,6 +145,7 @@ verify_one(const char *where, size_t n_sets, void *user)
     struct verify *v = user;
     struct td_proof proof;
     enum td_status rc = td_verify(v->client, where, on_list, v, &proof);
+    const struct td_checkpoint *signed_by = td_checkpoint(v->client);
 
     (void)n_sets;
     progress_clear();
@@ -91,6 +176,8 @@ verify_one(const char *where, size_t n_sets, void *user)
                    proof.last);
         printf(" lists=%" PRIu64 " position=%s datetime=%s digest=%s\n",
                proof.n_lists, proof.position, proof.until, proof.digest);
+        if (!rc)
+            print_signed(where, signed_by, proof.last);
         return rc ? EXIT_FAILED : EXIT_GOOD;
     }
     put_members(stdout, "{",
@@ -102,6 +189,13 @@ verify_one(const char *where, size_t n_sets, void *user)
     if (rc) {
         put_members(stdout, ",\"broken\":{", "in:t after:n why:t",
                     proof.broken_in, proof.broken_at, td_problem(v->client));
+        putchar('}');
+    }
+    if (!rc && signed_by) {
+        put_members(stdout, ",\"checkpoint\":{",
+                    "origin:t size:n root:t until:e witnesses:n",
+                    signed_by->origin, signed_by->size, signed_by->root,
+                    until_of(signed_by).text, (uint64_t)signed_by->n_witnesses);
         putchar('}');
     }
     puts("}");
@@ -166,14 +260,22 @@ run_verify(const struct arguments *arguments)
 {
     struct verify *v = arguments->values;
     enum exit_code code;
+    struct stat st;
 
     v->client = open_client(arguments, arguments->operands[0], &code);
     if (!v->client)
         return code;
+    code = trust_files_use(&v->trust, v->client);
+    if (code) {
+        td_close(v->client);
+        return code;
+    }
     signals_stop_client(v->client);
     progress_begin(!v->is_json && !v->has_no_progress);
     if (uri_is_web(arguments->operands[0]))
         code = for_each_set(v->client, arguments->operands[0], verify_one, v);
+    else if (!stat(arguments->operands[0], &st) && S_ISREG(st.st_mode))
+        code = verify_proof(arguments->operands[0], v);
     else
         code = verify_directory(v, arguments->operands[0]);
     signals_end();
@@ -183,7 +285,7 @@ run_verify(const struct arguments *arguments)
 
 const struct command verify_command = {
     .name = "verify",
-    .operands = "SET-URL|SOURCE-URL|DIR",
+    .operands = "SET-URL|SOURCE-URL|DIR|FILE",
     .help = "Proves that the history of a set is whole and unaltered.",
     .more = "Reads all Change Lists, oldest first: of the set from its broker, "
             "or those in DIR and below (.xml, .xml.gz), without sending "
@@ -194,9 +296,22 @@ const struct command verify_command = {
             "where it breaks (status 1). If the oldest lists are not there "
             "any more, what is left is proven from its first entry on.\n\n"
             "Of a SOURCE-URL every set is verified and has its lines; 1 also "
-            "tells that a set cannot be read.\n",
-    .examples = "tidings verify http://localhost:8787/sets/news\n"
-                "tidings verify /var/lib/tidings\n",
+            "tells that a set cannot be read.\n\n"
+            "With --key the entries have to be those that the key has signed, "
+            "in the checkpoint of the set, or in the file \"checkpoint\" of "
+            "DIR: else whoever has the disk of the broker could have written "
+            "all of them anew. A FILE is the proof of one entry (tidings "
+            "prove); without --key its signature is not checked, and the "
+            "status is 1.\n\n"
+            "The links between documents (up, index, prev, next) lead the way "
+            "only; nothing signs them, and none of them can make a part of a "
+            "history look like the whole: entries count from 1 on, and the "
+            "checkpoint says how many there are.\n",
+    .examples =
+        "tidings verify http://localhost:8787/sets/news\n"
+        "tidings verify /var/lib/tidings\n"
+        "tidings verify http://localhost:8787/sets/news --key news.key\n"
+        "tidings verify change.tlog-proof --key news.key\n",
     .options = OPTION_ROWS(options),
     .run = run_verify,
 };

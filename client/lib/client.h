@@ -9,6 +9,7 @@
 #include "client/lib/servers.h"
 #include "client/lib/source_limits.h"
 #include "client/lib/transport_choice.h"
+#include "client/lib/trust.h"
 #include "client/tidings.h"
 #include "proto/input/list_report.h"
 
@@ -39,7 +40,9 @@ struct td_client {
     struct source_limits room; /* td_limit */
     void (*on_progress)(const struct td_progress *p, void *user); /* or NULL */
     void *progress_user;
-    struct problem problem; /* of the last public call */
+    struct trust trust;              /* td_trust */
+    struct td_checkpoint checkpoint; /* td_checkpoint; origin "": none */
+    struct problem problem;          /* of the last public call */
 };
 
 /* What the public interface calls a status. STATUS_INVALID is an argument of

@@ -259,7 +259,7 @@ check_file(struct verify *v, const char *path, struct list_chain *chain,
            const struct list_chain *expected, const char *expected_by,
            struct digest *content)
 {
-    struct list_proof *proof = list_proof_new(chain, path, NULL, NULL);
+    struct list_proof *proof = list_proof_new(chain, path, v->events, v);
     struct problem why = {.text = ""};
     enum status rc = STATUS_MEMORY;
     uint64_t at;
@@ -337,6 +337,7 @@ enum status
 verify_files(struct verify *v, const char *dir)
 {
     struct files files = {.n = 0};
+    struct buf checkpoint = {.max = NOTE_BYTES_MAX};
     const struct file *first = NULL;
     enum status rc = look_for(v, &files, dir);
 
@@ -368,6 +369,11 @@ verify_files(struct verify *v, const char *dir)
     }
     if (!rc)
         rc = check_all(v, &files);
+    if (!rc && v->events)
+        rc = verify_read_checkpoint(v, dir, &checkpoint);
+    if (!rc && v->events)
+        rc = verify_signed(v, buf_slice(&checkpoint));
+    buf_fini(&checkpoint);
     for (size_t i = 0; i < files.n; i++) {
         free(files.each[i].path);
         free(files.each[i].damage);

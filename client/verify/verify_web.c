@@ -11,6 +11,9 @@
  * the open list: then its `next` leads on.
  */
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/array.h"
 #include "base/clock.h"
 #include "client/lib/fetch.h"
@@ -149,7 +152,7 @@ begin_reading(struct get *get)
     get->rc = STATUS_OK;
     w->why.text[0] = '\0';
     if (!w->reading) {
-        get->proof = list_proof_new(&w->v->chain, get->url, NULL, NULL);
+        get->proof = list_proof_new(&w->v->chain, get->url, w->v->events, w->v);
         return get->proof;
     }
     while (w->reading->n > get->n_before)
@@ -418,10 +421,15 @@ on_offer(const struct td_offer *offer, void *user)
 
     for (size_t i = 0; i < offer->n_items; i++) {
         const struct td_item *item = &offer->items[i];
+        struct verify *v = w->v;
         char **to = !strcmp(item->rel, "changelist")           ? &w->index
                     : !strcmp(item->rel, "changelist-archive") ? &w->archive
                                                                : NULL;
 
+        if (!strcmp(item->rel, "urn:tidings:1:checkpoint") &&
+            slice_ends(slice_of(item->href), "/checkpoint"))
+            slice_copy(v->checkpoint_url, sizeof(v->checkpoint_url),
+                       slice_of(item->href));
         if (!to || *to)
             continue; /* the first one counts */
         *to = strdup(item->href);
@@ -464,6 +472,7 @@ static enum status
 verify_web(struct verify *v, const char *set_url)
 {
     struct walk w = {.v = v};
+    struct buf checkpoint = {.max = 0};
     enum status rc = offer_read(v->client, set_url, on_offer, &w);
 
     if (!rc && w.has_failed)
@@ -471,8 +480,17 @@ verify_web(struct verify *v, const char *set_url)
     if (!rc && !w.index)
         rc = client_fail(v->client, STATUS_REFUSED,
                          "%.800s names no Change List", set_url);
+    if (!rc && v->events && !v->checkpoint_url[0])
+        rc = client_fail(v->client, STATUS_DIFFERENT,
+                         "%.800s has no checkpoint that could be checked",
+                         set_url);
+    if (!rc && v->events)
+        rc = verify_fetch_checkpoint(v, &checkpoint);
     if (!rc)
         rc = walk_lists(&w);
+    if (!rc && v->events)
+        rc = verify_signed(v, buf_slice(&checkpoint));
+    buf_fini(&checkpoint);
     list_index_fini(&w.lists);
     list_index_fini(&w.parts);
     free(w.archive);
@@ -494,17 +512,55 @@ td_verify(struct td_client *client, const char *where,
         .proof = proof ? proof : &unwanted,
         .on_list = on_list,
         .user = user,
+        .leaves_fd = -1,
     };
+    static const struct list_proof_events events = {.on_entry = verify_leaf};
+    struct stat st;
     enum status rc;
 
     client_begin(client);
+    client->checkpoint.origin[0] = '\0';
+    if (client->trust.n_keys + client->trust.n_witnesses > 0)
+        v.events = &events;
     memset(v.proof, 0, sizeof(*v.proof));
     if (!where || !where[0])
         rc = client_fail(client, STATUS_INVALID, "no set and no directory");
     else if (uri_is_web(where))
         rc = client_add_source(client, where) ? STATUS_MEMORY
                                               : verify_web(&v, where);
+    else if (!stat(where, &st) && S_ISREG(st.st_mode))
+        rc = verify_proof_file(&v, where);
     else
         rc = verify_files(&v, where);
+    if (v.leaves_fd >= 0)
+        close(v.leaves_fd);
+    return client_end(client, rc);
+}
+
+enum td_status
+td_prove(struct td_client *client, const char *set_url, uint64_t seq,
+         void (*on_proof)(const char *proof, size_t size, void *user),
+         void *user)
+{
+    struct td_proof unwanted = {.n_lists = 0};
+    struct verify v = {.client = client, .proof = &unwanted, .leaves_fd = -1};
+    struct walk w = {.v = &v};
+    struct buf body = {.max = 0};
+    enum status rc;
+
+    client_begin(client);
+    rc = client_add_source(client, set_url);
+    if (!rc)
+        rc = offer_read(client, set_url, on_offer, &w);
+    if (!rc && !v.checkpoint_url[0])
+        rc = client_fail(client, STATUS_REFUSED,
+                         "%.800s has no checkpoint, and so no proofs", set_url);
+    if (!rc)
+        rc = verify_fetch_proof(&v, seq, &body);
+    if (!rc)
+        on_proof(body.data, body.size, user);
+    buf_fini(&body);
+    free(w.archive);
+    free(w.index);
     return client_end(client, rc);
 }

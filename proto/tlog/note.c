@@ -25,27 +25,31 @@ base64_add(struct buf *to, const unsigned char *bytes, size_t size)
     buf_add(to, text, (size_t)n);
 }
 
-/* Reads exactly `size` bytes. */
+/* Reads exactly `size` bytes, in their only form: no bit of the text is without
+ * a meaning. */
 static bool
 base64_is(struct slice text, unsigned char *bytes, size_t size)
 {
     unsigned char room[2 * SIGNED_MAX];
+    char again[2 * SIGNED_MAX];
 
     if (BASE64_ROOM(text) > sizeof(room) ||
         base64_decode(text, room) != (long)size)
         return false;
+    EVP_EncodeBlock((unsigned char *)again, room, (int)size);
     memcpy(bytes, room, size);
-    return true;
+    return slice_is(text, again);
 }
 
-void
+static void
 hash_line_write(struct buf *to, const struct digest *hash)
 {
     base64_add(to, hash->bytes, DIGEST_SIZE);
     BUF_ADD(to, "\n");
 }
 
-bool
+/* Reads and removes a hash in base64, a line. */
+static bool
 hash_line_take(struct slice *lines, struct digest *hash)
 {
     struct slice rest = *lines, line = slice_take(&rest, '\n');
@@ -54,6 +58,24 @@ hash_line_take(struct slice *lines, struct digest *hash)
         return false;
     *lines = rest;
     return true;
+}
+
+void
+tree_path_write(struct buf *to, const struct tree_path *path)
+{
+    for (unsigned i = 0; i < path->n; i++)
+        hash_line_write(to, &path->hashes[i]);
+    BUF_ADD(to, "\n");
+}
+
+bool
+tree_path_take(struct slice *lines, struct tree_path *path)
+{
+    path->n = 0;
+    while (path->n < N_ELEMENTS(path->hashes) &&
+           hash_line_take(lines, &path->hashes[path->n]))
+        path->n++;
+    return slice_skip_start(lines, "\n");
 }
 
 /* Keys */
@@ -147,9 +169,9 @@ note_read(struct slice bytes, struct note *note, struct problem *why)
 {
     const char *gap = NULL;
 
-    if (bytes.size > NOTE_MAX)
+    if (bytes.size > NOTE_BYTES_MAX)
         return problem(why, STATUS_MALFORMED, "it has more than %d bytes",
-                       NOTE_MAX);
+                       NOTE_BYTES_MAX);
     for (size_t i = 0; i + 1 < bytes.size; i++)
         if (bytes.data[i] == '\n' && bytes.data[i + 1] == '\n')
             gap = bytes.data + i + 1;
@@ -205,7 +227,7 @@ note_sign(struct buf *to, struct slice text, const char *name,
           const struct signing_key *key, enum note_kind kind, uint64_t time_s)
 {
     unsigned char bytes[SIGNED_MAX];
-    struct buf signature, message = {.max = NOTE_MAX + 64};
+    struct buf signature, message = {.max = NOTE_BYTES_MAX + 64};
     bool is_signed;
 
     buf_init_fixed(&signature, (char *)bytes, sizeof(bytes));
@@ -253,7 +275,7 @@ note_check(const struct note *note, const struct note_key *key,
 
     *time_s = 0;
     while (rest.size > 0) {
-        struct buf message = {.max = NOTE_MAX + 64};
+        struct buf message = {.max = NOTE_BYTES_MAX + 64};
         size_t before = ID_SIZE;
         bool is_right;
 
@@ -290,17 +312,14 @@ tlog_proof_read(struct slice bytes, struct tlog_proof *proof,
     struct slice rest = bytes, line = slice_take(&rest, '\n');
     bool is_proof = slice_is(line, PROOF_LINE);
 
-    if (is_proof && slice_starts(rest, "extra "))
-        (void)slice_take(&rest, '\n');
+    proof->extra = (struct slice){NULL, 0};
+    if (slice_skip_start(&rest, "extra "))
+        proof->extra = slice_take(&rest, '\n');
     line = slice_take(&rest, '\n');
-    is_proof = is_proof && slice_skip_start(&line, "index ") &&
-               number_read(line, &proof->index) &&
-               (line.size == 1 || line.data[0] != '0');
-    for (proof->path.n = 0;
-         is_proof && proof->path.n < N_ELEMENTS(proof->path.hashes) &&
-         hash_line_take(&rest, &proof->path.hashes[proof->path.n]);)
-        proof->path.n++;
-    if (!is_proof || !slice_skip_start(&rest, "\n"))
+    if (!is_proof || !slice_skip_start(&line, "index ") ||
+        !number_read(line, &proof->index) ||
+        (line.size > 1 && line.data[0] == '0') ||
+        !tree_path_take(&rest, &proof->path))
         return problem(why, STATUS_MALFORMED,
                        "it is no proof of a transparency log: " PROOF_LINE
                        ", index, hashes, an empty line and a checkpoint");
@@ -308,10 +327,28 @@ tlog_proof_read(struct slice bytes, struct tlog_proof *proof,
 }
 
 void
+tlog_proof_begin(struct buf *to)
+{
+    BUF_ADD(to, PROOF_LINE "\n");
+}
+
+void
+tlog_proof_write_extra(struct buf *to, struct slice extra)
+{
+    char *room;
+
+    BUF_ADD(to, "extra ");
+    room = buf_room(to, 4 * (extra.size / 3 + 1) + 1);
+    if (room)
+        to->size += (size_t)EVP_EncodeBlock((unsigned char *)room,
+                                            (const unsigned char *)extra.data,
+                                            (int)extra.size);
+    BUF_ADD(to, "\n");
+}
+
+void
 tlog_proof_write(struct buf *to, uint64_t index, const struct tree_path *path)
 {
-    buf_add_format(to, PROOF_LINE "\nindex %" PRIu64 "\n", index);
-    for (unsigned i = 0; i < path->n; i++)
-        hash_line_write(to, &path->hashes[i]);
-    BUF_ADD(to, "\n");
+    buf_add_format(to, "index %" PRIu64 "\n", index);
+    tree_path_write(to, path);
 }

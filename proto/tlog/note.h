@@ -21,7 +21,7 @@
 #include "proto/tlog/tree.h"
 
 /* The longest note that is read: a checkpoint of a log with many witnesses. */
-#define NOTE_MAX 65536
+#define NOTE_BYTES_MAX 65536
 
 /* The longest name of a key, and its text, each with a NUL. */
 #define NOTE_NAME_SIZE 768
@@ -82,8 +82,11 @@ MUST_CHECK enum status note_check(const struct note *note,
                                   const struct note_key *key, uint64_t *time_s,
                                   struct problem *why);
 
-/* An entry's place in the tree of a checkpoint. */
+/* An entry's place in the tree of a checkpoint. A broker puts into `extra` what
+ * the leaf is made of: the digest of the log before the entry, and the entry.
+ */
 struct tlog_proof {
+    struct slice extra; /* in base64; lent; empty: none */
     uint64_t index;
     struct tree_path path;
     struct note note; /* the checkpoint; lent */
@@ -93,10 +96,14 @@ MUST_CHECK enum status tlog_proof_read(struct slice bytes,
                                        struct tlog_proof *proof,
                                        struct problem *why);
 
-/* Appends a proof up to the checkpoint, which follows. */
+/* Appends a proof up to the checkpoint, which follows: its first line, then
+ * what is not authenticated (as often as once), then the rest. */
+void tlog_proof_begin(struct buf *to);
+void tlog_proof_write_extra(struct buf *to, struct slice extra);
 void tlog_proof_write(struct buf *to, uint64_t index,
                       const struct tree_path *path);
 
-/* Appends a hash in base64, as a line; reads and removes one. */
-void hash_line_write(struct buf *to, const struct digest *hash);
-bool hash_line_take(struct slice *lines, struct digest *hash);
+/* Appends the hashes of a way in base64, a line each, and an empty line; reads
+ * and removes them. False: it is none. */
+void tree_path_write(struct buf *to, const struct tree_path *path);
+bool tree_path_take(struct slice *lines, struct tree_path *path);

@@ -262,7 +262,7 @@ TEST(signs_checkpoints_and_cosignatures)
     uint64_t size = 3, time_s;
     const struct tree_tiles tiles = {read_tile, &size};
     struct note note;
-    struct buf to = {.max = NOTE_MAX};
+    struct buf to = {.max = NOTE_BYTES_MAX};
     struct slice text;
 
     snprintf(log.name, sizeof(log.name), "%s", name);
@@ -273,6 +273,8 @@ TEST(signs_checkpoints_and_cosignatures)
     strcat(none.name, "2");
 
     assert_int_equal(tree_inclusion(&tiles, 1, 3, &path, NULL), STATUS_OK);
+    tlog_proof_begin(&to);
+    tlog_proof_write_extra(&to, SLICE("what the leaf is made of"));
     tlog_proof_write(&to, 1, &path);
     text.data = NULL;
     text.size = to.size;
@@ -285,6 +287,7 @@ TEST(signs_checkpoints_and_cosignatures)
 
     assert_int_equal(tlog_proof_read(buf_slice(&to), &proof, NULL), STATUS_OK);
     assert_int_equal(proof.index, 1);
+    assert_true(slice_is(proof.extra, "d2hhdCB0aGUgbGVhZiBpcyBtYWRlIG9m"));
     assert_int_equal(proof.path.n, path.n);
     note = proof.note;
     assert_int_equal(checkpoint_read(&note, &read, NULL), STATUS_OK);
