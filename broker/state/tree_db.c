@@ -306,7 +306,7 @@ tree_view_open(struct tree_view *v, const char *dir, struct log *log,
     if (!rc && v->size > v->folded)
         rc = read_unfolded(v, log, set, &chain, why);
     if (rc == STATUS_GONE)
-        return problem(why, rc,
+        return problem(why, STATUS_NOT_FOUND,
                        "the set has no checkpoints: it had lost its first "
                        "entries before it could have a tree");
     /* The log may be an older copy than the one that was folded. */

@@ -49,7 +49,7 @@ struct tree_view {
 
 /* Opens the tree of a set in the directory `dir`, with that head. `upto`: its
  * size at most, 0: as large as it can be. The caller closes it, also after a
- * failure. STATUS_GONE: the tree is not whole, or the set was removed.
+ * failure. STATUS_NOT_FOUND: the tree is not whole, or the set was removed.
  * STATUS_BUSY: `upto` is not folded yet. May block. */
 MUST_CHECK enum status tree_view_open(struct tree_view *view, const char *dir,
                                       struct log *log, struct log_set *set,

@@ -1,0 +1,301 @@
+"""Checkpoints of sets: signed, in tiles, proven; kept by backups and clusters; read by
+golang.org/x/mod/sumdb, and by independent code here."""
+
+import base64
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from tidings_test.backups import Backups
+from tidings_test.sets import Set
+from tidings_test.waiting import wait_for
+
+JUDGE = pathlib.Path(__file__).parent.parent / "tlog/judge.go"
+
+
+# RFC 6962, section 2.1.
+def leaf(data):
+    return hashlib.sha256(b"\0" + data).digest()
+
+
+def mth(hashes):
+    if len(hashes) == 1:
+        return hashes[0]
+    k = 1 << (len(hashes) - 1).bit_length() - 1
+    return hashlib.sha256(b"\1" + mth(hashes[:k]) + mth(hashes[k:])).digest()
+
+
+def digests(of_set):
+    """d(1) ... of all entries, from the lists."""
+    d = hashlib.sha256(of_set.state()["epoch"].encode()).digest()
+    found = []
+    numbers = of_set.state()["lists"]
+    for number in range(1, numbers["open"] + 1):
+        text = of_set.broker.get(f"/sets/{of_set.name}/changes/{number:012}.xml").body
+        for line in re.findall(rb"<url>.*</url>\n", text):
+            d = hashlib.sha256(d + line).digest()
+            found.append(d)
+    return found
+
+
+class Checkpoint:
+    def __init__(self, text):
+        self.text, _, signatures = text.partition("\n\n")
+        self.origin, size, root, *more = self.text.split("\n")
+        assert not more
+        self.size, self.root = int(size), base64.b64decode(root)
+        self.signatures = [line.split(" ")[1:] for line in signatures.splitlines()]
+        assert {name for name, _ in self.signatures} == {self.origin}
+
+    def times(self, keys):
+        """Check all signatures; the times of the cosignatures."""
+        body = (self.text + "\n").encode()
+        times = []
+        assert len(self.signatures) == 2 * len(keys)
+        for key in keys:
+            for kind in (1, 4):
+                id = hashlib.sha256(f"{self.origin}\n".encode() + bytes([kind]) + key).digest()[:4]
+                mine = [base64.b64decode(s) for _, s in self.signatures]
+                (signature,) = [s[4:] for s in mine if s[:4] == id]
+                signed = body
+                if kind == 4:
+                    times.append(int.from_bytes(signature[:8], "big"))
+                    signed = f"cosignature/v1\ntime {times[-1]}\n".encode() + body
+                    signature = signature[8:]
+                Ed25519PublicKey.from_public_bytes(key).verify(signature, signed)
+        return times
+
+
+def keys_of(run, of_set):
+    """The verifier keys, and the bytes of each."""
+    shown = run("tidingsd", "key", "show", of_set.name, "--data", of_set.broker.data).output()
+    lines = shown.split()
+    return lines, [base64.b64decode(line.split("+", 2)[2])[1:] for line in lines]
+
+
+def checkpoint(of_set):
+    answer = of_set.get("checkpoint")
+    assert answer.status == 200, answer.text
+    return Checkpoint(answer.text)
+
+
+# W-numbers have none of this: C2SP tlog-checkpoint, tlog-tiles, tlog-cosignature.
+@pytest.mark.parametrize("n", [1, 99, 256, 700])
+def test_a_checkpoint_signs_all_entries(start_broker, run, n):
+    news = start_broker("--rotate-entries", 300, "--checkpoint-every", 0.1).set("news")
+    news.post(n)
+    found = checkpoint(news)
+    ds = digests(news)
+    hashes = [leaf(d) for d in ds]
+    lines, keys = keys_of(run, news)
+    assert found.size == n == len(hashes)
+    assert found.root == mth(hashes)
+    assert found.origin == f"{news.broker.url.partition('//')[2]}/sets/news/{news.state()['epoch']}"
+    assert lines[0].startswith(f"{found.origin}+")
+    (time,) = found.times(keys)
+    assert time > 1_700_000_000
+    epoch = news.state()["epoch"]
+    for level, size in ((0, n), (1, n // 256)):
+        for number in range((size + 255) // 256):
+            width = min(256, size - 256 * number)
+            path = f"tile/{level}/{number:03}" + (f".p/{width}" if width < 256 else "")
+            answer = news.get(path)
+            assert answer["Cache-Control"] == "no-cache"
+            step = 256**level
+            wanted = [
+                mth(hashes[i * step : (i + 1) * step])
+                for i in range(256 * number, 256 * number + width)
+            ]
+            assert answer.body == b"".join(wanted)
+            assert "immutable" in news.get(f"{path}?{epoch}")["Cache-Control"]
+    for path in ("tile/0/x001/000", "tile/9/000", "tile/0/000.p/0", f"tile/0/000.p/1?{'0' * 16}"):
+        assert news.get(path).status == 404, path
+    assert news.get(f"proof?seq={n + 1}").status == 404
+    assert news.get("proof?seq=0").status == 400
+    assert news.get("proof").status == 400
+    assert news.get(f"checkpoint?old={n + 1}").status == 404
+
+
+# A set that was folded says the same as one whose log is read; and so after a restart.
+def test_a_folded_tree_is_the_same(start_broker, run):
+    broker = start_broker("--checkpoint-every", 86400, "--rotate-entries", 50000)
+    news = broker.set("news")
+    for _ in range(5):
+        news.post(150)
+    before = checkpoint(news)
+    proof = news.get("proof?seq=300").text.partition("\n\n")[0]
+    news.rotate()
+    wait_for("the checkpoint of the list", lambda: (news.folder / "changes/checkpoint").exists())
+    after = checkpoint(news)
+    assert (before.size, before.root) == (after.size, after.root) == (750, after.root)
+    assert news.get("proof?seq=300").text.partition("\n\n")[0] == proof
+    assert Checkpoint((news.folder / "changes/checkpoint").read_text()).root == after.root
+    news.post(300)
+    broker.stop()
+    broker.restart()
+    assert checkpoint(news).root == mth([leaf(d) for d in digests(news)])
+    assert checkpoint(news).size == 1050
+
+
+# golang.org/x/mod/sumdb: note and tlog.
+def test_a_go_program_checks_it(start_broker, run, tmp_path):
+    news = start_broker("--checkpoint-every", 0.1).set("news")
+    news.post(300)
+    former = checkpoint(news)
+    news.post(500)
+    lines, _ = keys_of(run, news)
+    env = {**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(tmp_path)}
+    judge = tmp_path / "judge"
+    subprocess.run(["go", "build", "-o", judge, JUDGE], env=env, check=True)
+    index, ds = 413, digests(news)
+    arguments = [news.url, lines[0], str(index), ds[index].hex(), "300", base64.b64encode(former.root).decode()]
+    said = run(judge, *arguments).output()
+    proof = news.get(f"proof?seq={index + 1}").text.split("\n\n")[0].split("\n")
+    assert proof[0] == "c2sp.org/tlog-proof@v1"
+    assert proof[2] == f"index {index}"
+    assert said.split() == proof[3:]
+    assert base64.b64decode(proof[1].partition(" ")[2])[:32] == ds[index - 1]
+    for at, wrong in ((2, "412"), (3, ds[0].hex()), (4, "299"), (1, lines[0].replace("/news/", "/olds/"))):
+        bad = [*arguments[:at], wrong, *arguments[at + 1 :]]
+        run(judge, *bad, status=1)
+
+
+# The former key signs beside the new one, until it is ended.
+def test_a_key_is_changed(start_broker, run, tmp_path):
+    news = start_broker().set("news")
+    news.post(3)
+    key_file = news.broker.data / "checkpoint.keys"
+    assert key_file.stat().st_mode & 0o777 == 0o600
+    old, (first,) = keys_of(run, news)
+    known = tmp_path / "news.key"
+    known.write_text(old[0])
+    said = run("tidingsd", "key", "rotate", "--data", news.broker.data).output()
+    assert "the former ones sign them, too" in said
+    _, both = keys_of(run, news)
+    assert both[1] == first != both[0]
+    wait_for("both keys", lambda: len(checkpoint(news).signatures) == 4)
+    assert len(set(checkpoint(news).times(both))) == 1
+    run("tidings", "verify", news.url, "--key", known)
+    run("tidingsd", "key", "rotate", "--only", "--data", news.broker.data)
+    wait_for("the new key", lambda: len(checkpoint(news).signatures) == 2)
+    said = run("tidings", "verify", news.url, "--key", known, status=1)
+    assert "no known key has signed the checkpoint" in said.output()
+    for _ in range(3):
+        run("tidingsd", "key", "rotate", "--data", news.broker.data)
+    said = run("tidingsd", "key", "rotate", "--data", news.broker.data, status=1).errors()
+    assert "there are 4 keys already" in said
+    key_file.write_text("no key\n")
+    news.broker.wait_said("the keys of checkpoints have changed, the former ones stay")
+    assert checkpoint(news).size == 3
+    assert "no set olds" in run("tidingsd", "key", "show", "olds", "--data", news.broker.data, status=1).errors()
+
+
+# Retention keeps the leaves; a set that had lost its first entries says so.
+def test_retention_leaves_the_tree(start_broker, run, tmp_path):
+    broker = start_broker("--rotate-entries", 200, "--retain-lists", 1, "--remove-grace", 0)
+    news = broker.set("news")
+    for _ in range(5):
+        news.post(200)
+    news.post(10)
+    wait_for("one list", lambda: news.state()["lists"]["closed"] == 1)
+    assert checkpoint(news).size == 1010
+    lines, _ = keys_of(run, news)
+    known = tmp_path / "news.key"
+    known.write_text(lines[0])
+    said = run("tidings", "verify", news.url, "--key", known).output()
+    assert ": proven from entry 801 on to entry 1010 " in said
+    assert ": signed up to entry 1010 by " in said
+    proof = run("tidings", "prove", news.url, 1000).output()
+    (tmp_path / "change.tlog-proof").write_text(f"{proof}\n")
+    assert "entry 1000 " in run("tidings", "verify", tmp_path / "change.tlog-proof", "--key", known).output()
+    broker.stop()
+    broker.restart()
+    said = run("tidings", "prove", news.url, 1, status=1).errors()
+    assert "it lacks its entry" in said
+    broker.stop()
+    for path in news.folder.glob("tree.db*"):
+        path.unlink()
+    broker.restart()
+    answer = news.get("checkpoint")
+    assert answer.status == 404
+    assert "had lost its first entries" in answer.text
+    said = run("tidings", "verify", news.url, "--key", known, status=1)
+    assert "had lost its first entries" in said.errors() + said.output()
+
+
+# A backup has the key and the tree; a set that is made again has another log.
+def test_a_restored_broker_signs_on(start_broker, run, tmp_path):
+    broker = start_broker("--rotate-entries", 200, "--remove-grace", 0)
+    news = broker.set("news")
+    news.post(450)
+    before = checkpoint(news)
+    _, keys = keys_of(run, news)
+    backups = Backups(run, tmp_path / "backup")
+    backups.make(broker)
+    broker.stop()
+    backups.restore(broker)
+    broker.restart()
+    assert (checkpoint(news).size, checkpoint(news).root) == (450, before.root)
+    assert keys_of(run, news)[1] == keys
+    checkpoint(news).times(keys)
+    assert not run("tidingsd", "check", "--deep", "--data", broker.data).errors()
+    news = broker.set("news")  # its folder is another one now
+    news.delete()
+    news.wait_list_files(0)
+    again = broker.set("news")
+    again.post(2)
+    assert checkpoint(again).origin != before.origin
+    assert checkpoint(again).size == 2
+
+
+# The log of a copy that ends earlier: nothing is signed for entries that are not there.
+def test_a_log_that_went_back_begins_its_tree_anew(start_broker, tmp_path):
+    broker = start_broker("--checkpoint-every", 0.1, "--rotate-entries", 100)
+    news = broker.set("news")
+    news.post(150)
+    wait_for("the fold", lambda: (news.folder / "changes/checkpoint").exists())
+    broker.stop()
+    shutil.copytree(broker.data, tmp_path / "old")
+    broker.restart()
+    news.post(200)
+    wait_for("the fold", lambda: "\n300\n" in (news.folder / "changes/checkpoint").read_text())
+    broker.stop()
+    for name in ("tidings.db", "segments"):
+        run = shutil.rmtree if (broker.data / name).is_dir() else os.unlink
+        run(broker.data / name)
+    for path in broker.data.glob("tidings.db-*"):
+        path.unlink()
+    for name in ("tidings.db", "segments"):
+        copy = shutil.copytree if (tmp_path / "old" / name).is_dir() else shutil.copy
+        copy(tmp_path / "old" / name, broker.data / name)
+    broker.restart()
+    broker.wait_said("the tree of a set is not that of its log")
+    wait_for("the tree", lambda: news.get("checkpoint").status == 200)
+    assert checkpoint(news).root == mth([leaf(d) for d in digests(news)])
+    assert checkpoint(news).size == 150
+
+
+# tidingsd check sees a tile that was altered.
+def test_a_damaged_tree_is_found(start_broker, run):
+    broker = start_broker("--rotate-entries", 100)
+    news = broker.set("news")
+    news.post(250)
+    wait_for("the fold", lambda: (news.folder / "changes/checkpoint").exists())
+    broker.stop()
+    run("sqlite3", news.folder / "tree.db", "DELETE FROM tiles")
+    run("sqlite3", news.folder / "tree.db", "INSERT INTO tiles VALUES(0, 0, zeroblob(64))")
+    said = run("tidingsd", "check", "--data", broker.data, status=1).output()
+    assert "tree.db: level 0 has 2 hashes, and 250 belong there" in said
+    assert "checkpoints of the set are refused" in said
+
+
+def test_a_set_without_entries_has_the_empty_tree(broker):
+    empty = Set(broker, "empty").create()
+    found = checkpoint(empty)
+    assert (found.size, found.root) == (0, hashlib.sha256(b"").digest())
