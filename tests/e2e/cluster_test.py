@@ -1653,3 +1653,29 @@ def test_a_reader_takes_no_posts(cluster):
     one.stop()
     assert last(Set(reader, "news")) == 1
     assert cluster.query("SELECT count(*) FROM tidings_orders") == ["0"]
+
+
+# All brokers sign checkpoints with the same keys, also when one of them gets another.
+def test_the_brokers_share_the_keys_of_checkpoints(cluster, run):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b")
+    Set(one, "news").post(3)
+    wait_last(two, "news", 3)
+
+    def keys(broker):
+        return run("tidingsd", "key", "show", "news", "--data", broker.data).output()
+
+    def signed(broker):
+        """The signatures, without those that have a time."""
+        answer = Set(broker, "news").get("checkpoint")
+        assert answer.status == 200, answer
+        return {line for line in answer.text.splitlines() if len(line.rpartition(" ")[2]) < 96}
+
+    assert keys(one) == keys(two)
+    assert signed(one) == signed(two)
+    former = keys(one)
+    run("tidingsd", "key", "rotate", "--data", two.data)
+    wait_for("the new key at the other broker", lambda: keys(one) != former)
+    assert keys(one) == keys(two)
+    assert former in keys(one)
+    wait_for("its signatures", lambda: signed(one) == signed(two) and len(signed(one)) > 4)

@@ -59,7 +59,7 @@ ROOT_PROGRAMS = frozenset(
 )
 PLACE = re.compile(r"(?<![A-Z_$\"{])[A-Z]{2,}(?:-[A-Z]+)*(?![A-Z_a-z])")  # SET-URL, FILE
 SERVERS = ("tidingsd", "./broker/start")
-SUBCOMMANDS = ("token", "check", "backup", "restore", "cluster", "postgresql", "help", "completion")
+SUBCOMMANDS = ("token", "key", "check", "backup", "restore", "cluster", "postgresql", "help", "completion")
 
 
 class Block:
