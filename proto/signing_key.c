@@ -2,8 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include "proto/memory.h"
-
 struct signing_key {
     EVP_PKEY *pair; /* OpenSSL wipes its secret */
     unsigned char public[SIGNING_KEY_SIZE];

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "broker/access/checkpoint_keys.h"
 #include "broker/archive/set_progress.h"
 

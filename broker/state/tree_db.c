@@ -279,6 +279,35 @@ read_unfolded(struct tree_view *v, struct log *log, struct log_set *set,
     return rc;
 }
 
+/* Decides how many leaves the tree has, and reads those that are in no row. */
+static enum status
+read_leaves(struct tree_view *v, struct log *log, struct log_set *set,
+            const struct head *head, uint64_t upto, struct digest chain,
+            struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    v->size = upto > 0 ? upto : head->last;
+    if (v->folded < head->earliest)
+        return STATUS_GONE;
+    if (upto == 0 && v->folded > v->size)
+        return problem(why, STATUS_BUSY,
+                       "the tree of the set is ahead of its log");
+    if (v->size > v->folded + TREE_UNFOLDED_MAX && (upto > 0 || !v->folded))
+        return problem(why, STATUS_BUSY,
+                       "the tree of the set is not built yet");
+    if (v->size > v->folded + TREE_UNFOLDED_MAX)
+        v->size = v->folded;
+    if (v->size > v->folded)
+        rc = read_unfolded(v, log, set, &chain, why);
+    /* The log may be an older copy than the one that was folded. */
+    if (!rc && v->size == head->last && v->size >= v->folded &&
+        !digest_is_equal(&chain, &head->digest))
+        rc = problem(why, STATUS_BUSY,
+                     "the tree of the set is not that of its log");
+    return rc;
+}
+
 enum status
 tree_view_open(struct tree_view *v, const char *dir, struct log *log,
                struct log_set *set, const struct head *head, uint64_t upto,
@@ -291,29 +320,12 @@ tree_view_open(struct tree_view *v, const char *dir, struct log *log,
     *v = (struct tree_view){.tiles = {read_tile, v}, .us = head->created_us};
     digest_sha256(&chain, slice_of(head->epoch));
     rc = read_folded(v, dir, head, &chain, why);
-    v->size = upto > 0 ? upto : head->last;
-    if (upto == 0 && v->folded > v->size && !rc) /* folded since then */
-        rc = problem(why, STATUS_BUSY,
-                     "the tree of the set is ahead of its log");
-    if (!rc && v->folded < head->earliest)
-        rc = STATUS_GONE;
-    if (!rc && v->size > v->folded + TREE_UNFOLDED_MAX) {
-        if (upto > 0 || v->folded == 0)
-            return problem(why, STATUS_BUSY,
-                           "the tree of the set is not built yet");
-        v->size = v->folded;
-    }
-    if (!rc && v->size > v->folded)
-        rc = read_unfolded(v, log, set, &chain, why);
+    if (!rc)
+        rc = read_leaves(v, log, set, head, upto, chain, why);
     if (rc == STATUS_GONE)
         return problem(why, STATUS_NOT_FOUND,
                        "the set has no checkpoints: it had lost its first "
                        "entries before it could have a tree");
-    /* The log may be an older copy than the one that was folded. */
-    if (!rc && v->size == head->last && v->size >= v->folded &&
-        !digest_is_equal(&chain, &head->digest))
-        rc = problem(why, STATUS_BUSY,
-                     "the tree of the set is not that of its log");
     if (!rc)
         rc = tree_read_edge(&v->tiles, v->size, &edge, why);
     if (!rc)

@@ -53,8 +53,7 @@ const struct command prove_command = {
             "It is checked before it is printed. tidings verify FILE checks it "
             "again, without the broker.\n",
     .examples = "tidings prove http://localhost:8787/sets/news 7 "
-                ">change.tlog-proof\n"
-                "tidings verify change.tlog-proof --key news.key\n",
+                ">change.tlog-proof\n",
     .options = OPTION_ROWS(options),
     .run = run_prove,
 };

@@ -251,6 +251,7 @@ td_close(struct td_client *client)
     servers_fini(&client->servers);
     text_set_fini(&client->found);
     address_policy_fini(&client->reach);
+    free(client->trust);
     if (client->stop_fd >= 0)
         close(client->stop_fd);
     free(client);

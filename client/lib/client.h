@@ -9,12 +9,12 @@
 #include "client/lib/servers.h"
 #include "client/lib/source_limits.h"
 #include "client/lib/transport_choice.h"
-#include "client/lib/trust.h"
 #include "client/tidings.h"
 #include "proto/input/list_report.h"
 
 struct curl_loop;
 struct lws_loop;
+struct trust;
 
 struct td_client {
     /* An eventfd, readable from td_stop until it has ended a call: both flag
@@ -40,7 +40,7 @@ struct td_client {
     struct source_limits room; /* td_limit */
     void (*on_progress)(const struct td_progress *p, void *user); /* or NULL */
     void *progress_user;
-    struct trust trust;              /* td_trust */
+    struct trust *trust;             /* td_trust; NULL: no key is known */
     struct td_checkpoint checkpoint; /* td_checkpoint; origin "": none */
     struct problem problem;          /* of the last public call */
 };

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "client/tidings.h"
-#include "proto/input/list_proof.h"
 #include "proto/tlog/note.h"
 
 /* Keys of each kind. */
@@ -19,14 +18,9 @@ struct trust {
     unsigned required; /* cosignatures */
 };
 
-/* Reads the arguments of td_trust. STATUS_INVALID. */
-MUST_CHECK enum status trust_read(struct trust *trust, const char *keys,
-                                  const char *witnesses, unsigned required,
-                                  struct problem *why);
-
 /* Reads a checkpoint of a log with that epoch, and checks its signatures:
  * that of a key with the name of its origin, and the required cosignatures;
- * without keys and witnesses none. `*result` lends texts of the bytes of
+ * without `trust` (NULL) or keys none. `*result` lends texts of the bytes of
  * `note`. STATUS_DIFFERENT: `why` says whose is missing or wrong, or that it is
  * of another log. STATUS_MALFORMED: it is none. */
 MUST_CHECK enum status trust_check(const struct trust *trust,

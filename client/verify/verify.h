@@ -10,6 +10,7 @@
 
 #include "client/lib/client.h"
 #include "proto/input/list_proof.h"
+#include "proto/tlog/note.h"
 
 struct verify {
     struct td_client *client;

@@ -15,6 +15,7 @@
 
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
+#include "client/lib/trust.h"
 #include "client/verify/verify.h"
 #include "proto/base64.h"
 
@@ -200,7 +201,7 @@ verify_signed(struct verify *v, struct slice bytes)
     enum status rc = note_read(bytes, &note, &why);
 
     if (!rc)
-        rc = trust_check(&client->trust, &note, v->chain.epoch, &checkpoint,
+        rc = trust_check(client->trust, &note, v->chain.epoch, &checkpoint,
                          &client->checkpoint, &why);
     if (rc) {
         client->checkpoint.origin[0] = '\0';
@@ -307,7 +308,7 @@ verify_proof(struct verify *v, const char *where, struct slice bytes)
         rc = make_leaf(v, &proof, room, &leaf, &why);
     }
     if (!rc)
-        rc = trust_check(&client->trust, &proof.note, v->chain.epoch,
+        rc = trust_check(client->trust, &proof.note, v->chain.epoch,
                          &checkpoint, &client->checkpoint, &why);
     if (!rc && !tree_includes(proof.index, checkpoint.size, &leaf, &proof.path,
                               &checkpoint.root))

@@ -520,7 +520,7 @@ td_verify(struct td_client *client, const char *where,
 
     client_begin(client);
     client->checkpoint.origin[0] = '\0';
-    if (client->trust.n_keys + client->trust.n_witnesses > 0)
+    if (client->trust)
         v.events = &events;
     memset(v.proof, 0, sizeof(*v.proof));
     if (!where || !where[0])
