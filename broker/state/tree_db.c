@@ -223,33 +223,34 @@ read_tile(const struct tree_tiles *tiles, unsigned level, uint64_t number,
     return rc;
 }
 
-/* Reads how far the rows are, unless they are those of another set. */
+/* Reads how far the rows are, unless they are those of another set. The archive
+ * thread may just be making the file: then there are none yet. */
 static enum status
 read_folded(struct tree_view *v, const char *dir, const struct head *head,
-            struct digest *chain, struct problem *why)
+            struct digest *chain)
 {
     struct file_path path = file_path("%s/%s", dir, TREE_FILE);
     char epoch[EPOCH_SIZE + 1] = "";
+    struct digest digest;
     bool is_whole = false;
-    enum status rc;
+    uint64_t seq = 0;
+    int64_t us = 0;
 
-    if (access(path.text, F_OK))
-        return STATUS_OK;
-    rc = db_open(&v->db, path.text, DB_READER, why);
-    if (!rc)
-        rc = db_find(&v->db, NULL, why, NULL,
-                     "SELECT epoch, seq, us, digest, is_whole FROM state",
-                     DB_VALUES(),
-                     DB_INTO(&epoch, &v->folded, &v->us, chain, &is_whole));
-    if (rc)
-        return rc;
-    if (strcmp(epoch, head->epoch) != 0 || v->folded == 0) {
+    if (access(path.text, F_OK) ||
+        db_open(&v->db, path.text, DB_READER, NULL) ||
+        db_find(&v->db, NULL, NULL, NULL,
+                "SELECT epoch, seq, us, digest, is_whole FROM state",
+                DB_VALUES(), DB_INTO(&epoch, &seq, &us, &digest, &is_whole)) ||
+        strcmp(epoch, head->epoch) != 0 || seq == 0) {
         db_close(&v->db);
-        v->folded = 0;
-    } else if (!is_whole) {
-        rc = STATUS_GONE;
+        return head->earliest > 0 ? STATUS_BUSY : STATUS_OK;
     }
-    return rc;
+    if (!is_whole)
+        return STATUS_GONE;
+    v->folded = seq;
+    v->us = us;
+    *chain = digest;
+    return STATUS_OK;
 }
 
 /* Hashes the entries of the log behind the rows, up to v->size. */
@@ -319,7 +320,9 @@ tree_view_open(struct tree_view *v, const char *dir, struct log *log,
 
     *v = (struct tree_view){.tiles = {read_tile, v}, .us = head->created_us};
     digest_sha256(&chain, slice_of(head->epoch));
-    rc = read_folded(v, dir, head, &chain, why);
+    rc = read_folded(v, dir, head, &chain);
+    if (rc == STATUS_BUSY)
+        return problem(why, rc, "the tree of the set is not built yet");
     if (!rc)
         rc = read_leaves(v, log, set, head, upto, chain, why);
     if (rc == STATUS_GONE)

@@ -222,8 +222,12 @@ def test_retention_leaves_the_tree(start_broker, run, tmp_path):
     for path in news.folder.glob("tree.db*"):
         path.unlink()
     broker.restart()
-    answer = news.get("checkpoint")
-    assert answer.status == 404
+
+    def refused():
+        answer = news.get("checkpoint")
+        return answer.status == 404 and answer
+
+    answer = wait_for("the look at the log", refused)
     assert "had lost its first entries" in answer.text
     said = run("tidings", "verify", news.url, "--key", known, status=1)
     assert "had lost its first entries" in said.errors() + said.output()
