@@ -203,6 +203,8 @@ document_header(struct buf *to, const struct document_head *head)
             add_attribute(to, " td:heartbeat=\"",
                           (struct slice){seconds, size});
     }
+    if (head->sum)
+        add_attribute(to, " td:sum=\"", slice_of(id_sum_text(head->sum).text));
     BUF_ADD(to, "/>\n");
 }
 

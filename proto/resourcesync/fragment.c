@@ -754,6 +754,21 @@ fragment_names(struct slice entry, struct slice *loc, struct slice *type)
 }
 
 void
+fragment_id(struct digest *id, struct slice entry)
+{
+    struct slice loc = fragment_loc(entry), hash, rest;
+    int64_t lastmod_us = DATETIME_NONE;
+    uint64_t length;
+
+    fragment_bytes(entry, attributes_at(entry), &hash, &length);
+    rest = slice_from(entry, (size_t)(loc.data - entry.data) + loc.size);
+    if (slice_skip_start(&rest, LOC_END "<lastmod>") &&
+        datetime_read_any(slice_take(&rest, '<'), &lastmod_us))
+        lastmod_us = DATETIME_NONE;
+    resource_id(id, loc, hash, length, lastmod_us);
+}
+
+void
 fragment_in_manifest(struct buf *to, struct slice entry,
                      const struct fragment_member *member)
 {

@@ -20,7 +20,7 @@
 #pragma once
 
 #include "proto/resourcesync/change.h"
-#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/resource_id.h"
 
 /* Longest fragment, stamped. An entry has a loc of 2,048 characters, links and
  * attributes: 256 KiB is generous, and a batch (as large) always has room
@@ -116,6 +116,10 @@ struct slice fragment_traceparent(struct slice fragment, uint32_t stamp);
  * none) and `length` (or LENGTH_NONE). */
 void fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
                     uint64_t *length);
+
+/* Computes the id of the resource (resource_id.h) of a stamped fragment, or of
+ * an entry that fragment_resource made of one. */
+void fragment_id(struct digest *id, struct slice entry);
 
 /* Appends a fragment, with a hole or stamped, without its td:data. */
 void fragment_without_data(struct buf *to, struct slice fragment);
