@@ -2,9 +2,12 @@
  * The file has the resources and the properties of the state:
  *
  *   resources  id, seq, entry
- *   keys       key (resource_key of the loc), id
+ *   keys       key (resource_key of the loc), id; rest1 and rest2: the second
+ *              half of the id of its entry (resource_id.h), two numbers; NULL
+ *              behind `ids`
  *   state      its only row: epoch, seq, us, digest, n, bytes, is_whole, began,
- *              whole_at
+ *              whole_at; ids: up to that key the ids are known, NULL: nobody
+ *              has asked for any; sums: of these ids, by first bytes
  *
  * Five million resources have 1.5 GB of rows, which do not fit into memory, and
  * a change may concern any of them: nearly each is on another page. So many
@@ -30,6 +33,9 @@
 #define GATHER_ENTRIES 64000
 #define GATHER_BYTES   ((size_t)16 << 20)
 
+/* Keys that get their ids in one step. */
+#define STEP_IDS 65536
+
 /* The size of the WAL, in pages of 4 KiB, from which on a checkpoint moves it
  * into the file. Small, because a closed state keeps its WAL, and there may be
  * 50,000 states; but so large that many small steps share an fsync. */
@@ -48,6 +54,10 @@ static const char *const steps[] = {
     "ALTER TABLE state ADD COLUMN began INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE state ADD COLUMN whole_at INTEGER NOT NULL DEFAULT 0;"
     "UPDATE state SET began=seq WHERE NOT is_whole",
+    "ALTER TABLE keys ADD COLUMN rest1 INTEGER;"
+    "ALTER TABLE keys ADD COLUMN rest2 INTEGER;"
+    "ALTER TABLE state ADD COLUMN ids BLOB;"
+    "ALTER TABLE state ADD COLUMN sums BLOB",
 };
 
 const struct db_kind resources_kind = {
@@ -66,6 +76,7 @@ struct gathered {
     bool is_created;    /* by its last change */
     bool was_deleted;   /* before its last creation here */
     uint64_t first_seq; /* of its first change here, behind that deletion */
+    uint64_t rest[2];   /* of its id, if the key is up to `ids` */
     size_t entry;       /* the offset of its entry */
     size_t size;        /* of the entry; 0: deleted */
 };
@@ -74,8 +85,12 @@ struct resources {
     struct fold_db fold;
     int wal_pages;             /* after the last commit */
     struct resources_at state; /* as of the last commit */
-    struct db_rows walk;       /* of resources_next */
-    int64_t walked;            /* the last id of the walk; 0: none */
+    struct buf ids;            /* as in the file; empty: nobody has asked */
+    char ids_memory[RESOURCE_KEY_SIZE + 1];
+    struct id_sum sums[RESOURCE_PARTS]; /* of the ids; with the changes of the
+                                           open transaction, too */
+    struct db_rows walk;                /* of resources_next */
+    int64_t walked;                     /* the last id of the walk; 0: none */
 };
 
 void
@@ -94,6 +109,49 @@ keyed_compare(const void *x, const void *y)
     int order = memcmp(&a->key, &b->key, sizeof(a->key));
 
     return order ? order : a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+/* Ids */
+
+/* True if the file has the id of the resource. */
+static bool
+has_id(const struct resources *r, const struct resource_key *key)
+{
+    return slice_compare((struct slice){(const char *)key, sizeof(*key)},
+                         buf_slice(&r->ids)) <= 0;
+}
+
+void
+resource_row_id(struct digest *id, const void *key, const uint64_t rest[2])
+{
+    const uint64_t big[2] = {htobe64(rest[0]), htobe64(rest[1])};
+
+    memcpy(id->bytes, key, RESOURCE_KEY_SIZE);
+    memcpy(id->bytes + RESOURCE_ID_HALF, big, sizeof(big));
+}
+
+/* Adds the id of a row to the sums, or takes it out. */
+static void
+count_id(struct resources *r, const struct gathered *row, bool is_added)
+{
+    struct digest id;
+
+    if (!has_id(r, &row->last.key))
+        return;
+    resource_row_id(&id, &row->last.key, row->rest);
+    (is_added ? id_sum_add : id_sum_remove)(&r->sums[id.bytes[0]], &id);
+}
+
+/* Computes the second half of the id of an entry. */
+static void
+compute_rest(uint64_t rest[2], struct slice entry)
+{
+    struct digest id;
+
+    fragment_id(&id, entry);
+    memcpy(rest, id.bytes + RESOURCE_ID_HALF, RESOURCE_ID_HALF);
+    rest[0] = be64toh(rest[0]);
+    rest[1] = be64toh(rest[1]);
 }
 
 /* Gathering */
@@ -119,6 +177,8 @@ gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
     row->size = f->texts.size - row->entry;
     if (f->texts.failed)
         return STATUS_MEMORY;
+    if (row->size > 0 && has_id(resources_of(f), &row->last.key))
+        compute_rest(row->rest, slice_from(buf_slice(&f->texts), row->entry));
     f->n++;
     return STATUS_OK;
 }
@@ -149,20 +209,26 @@ read_state(struct fold_db *f, struct problem *why)
 {
     struct resources *r = resources_of(f);
     struct resources_at *at = &r->state;
+    struct buf sums = {.max = RESOURCE_SUMS_SIZE};
     enum status rc;
 
     sqlite3_db_config(f->db.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_wal_hook(f->db.handle, on_wal, r);
     r->wal_pages = 0;
+    buf_init_fixed(&r->ids, r->ids_memory, sizeof(r->ids_memory));
+    memset(r->sums, 0, sizeof(r->sums));
     r->state = (struct resources_at){.whole_at = 0};
     rc = db_find(&f->db, NULL, why, NULL,
                  "SELECT epoch, seq, us, n, bytes, is_whole, digest,"
-                 " length(digest)=32, began, whole_at FROM state",
+                 " length(digest)=32, began, whole_at, ids, sums FROM state",
                  DB_VALUES(),
                  DB_INTO(&f->epoch, &at->seq, &at->us, &at->n, &at->bytes,
                          &at->is_whole, &f->at.digest, &f->at.has_digest,
-                         &at->began, &r->state.whole_at));
+                         &at->began, &r->state.whole_at, &r->ids, &sums));
     f->at.seq = at->seq;
+    resource_sums_read(r->sums, buf_slice(&sums));
+    at->has_ids = r->ids.size > RESOURCE_KEY_SIZE;
+    buf_fini(&sums);
     return rc;
 }
 
@@ -221,14 +287,31 @@ key_of(const struct gathered *row)
     return db_bytes(&row->last.key, sizeof(row->last.key));
 }
 
-/* Looks for a key, and sets row->id; 0: the file lacks it. */
+/* Looks for a key, and sets row->id; 0: the file lacks it. Then takes its id
+ * out of the sums. */
 static enum status
 find_key(struct resources *r, struct gathered *row, struct problem *why)
 {
+    struct gathered old = *row;
+    enum status rc;
+
     row->id = 0;
-    return db_find(&r->fold.db, NULL, why, NULL,
-                   "SELECT id FROM keys WHERE key=?", DB_VALUES(key_of(row)),
-                   DB_INTO(&row->id));
+    rc = db_find(&r->fold.db, NULL, why, NULL,
+                 "SELECT id, rest1, rest2 FROM keys WHERE key=?",
+                 DB_VALUES(key_of(row)),
+                 DB_INTO(&row->id, &old.rest[0], &old.rest[1]));
+    if (!rc && row->id)
+        count_id(r, &old, false);
+    return rc;
+}
+
+/* NULL: the file does not have the id yet. */
+static struct db_value
+rest_of(const struct resources *r, const struct gathered *row, int i)
+{
+    return has_id(r, &row->last.key)
+               ? (struct db_value){DB_INTEGER, .number = (int64_t)row->rest[i]}
+               : (struct db_value){.type = DB_NULL};
 }
 
 /* Writes a key with that id, unless the file has the key. */
@@ -236,14 +319,30 @@ static enum status
 add_key(struct resources *r, struct gathered *row, int64_t id,
         struct problem *why)
 {
-    enum status rc = DB_DO(&r->fold.db, NULL, why,
-                           "INSERT OR IGNORE INTO keys(key, id) VALUES(?,?)",
-                           key_of(row), id);
+    enum status rc =
+        DB_DO(&r->fold.db, NULL, why,
+              "INSERT OR IGNORE INTO keys(key, id, rest1, rest2)"
+              " VALUES(?,?,?,?)",
+              key_of(row), id, rest_of(r, row, 0), rest_of(r, row, 1));
 
     row->is_new = !rc && sqlite3_changes(r->fold.db.handle) > 0;
-    if (row->is_new)
+    if (row->is_new) {
         row->id = id;
+        count_id(r, row, true);
+    }
     return rc;
+}
+
+/* Gives a key that was found the id of the row. */
+static enum status
+change_id(struct resources *r, const struct gathered *row, struct problem *why)
+{
+    if (!has_id(r, &row->last.key))
+        return STATUS_OK;
+    count_id(r, row, true);
+    return DB_DO(&r->fold.db, NULL, why,
+                 "UPDATE keys SET rest1=?, rest2=? WHERE key=?",
+                 rest_of(r, row, 0), rest_of(r, row, 1), key_of(row));
 }
 
 static enum status
@@ -277,9 +376,14 @@ write_key(struct resources *r, struct gathered *row, int64_t id,
             rc = delete_key(r, row, why);
         row->id = 0;
     }
-    if (!rc && !row->id)
+    if (!rc && !row->id) {
         rc = add_key(r, row, id, why);
-    return !rc && !row->id ? find_key(r, row, why) : rc;
+        if (!rc && !row->id)
+            rc = find_key(r, row, why);
+        if (rc || row->is_new)
+            return rc;
+    }
+    return rc ? rc : change_id(r, row, why);
 }
 
 /* Writes the keys in the order of keys, and leaves only the last row of each
@@ -320,17 +424,36 @@ write_keys(struct resources *r, struct resources_at *at, struct problem *why)
     return rc;
 }
 
+static void
+write_sums(struct buf *to, const struct resources *r)
+{
+    const uint64_t *words = (const uint64_t *)r->sums;
+
+    for (size_t i = 0; 8 * i < RESOURCE_SUMS_SIZE; i++)
+        buf_add_big_endian(to, words[i], 8);
+}
+
 static enum status
 write_state(struct resources *r, const struct resources_at *state,
             const struct fold_mark *mark, struct problem *why)
 {
-    return DB_DO(&r->fold.db, NULL, why,
-                 "INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
-                 " bytes, is_whole, began, whole_at)"
-                 " VALUES(1,?,?,?,?,?,?,?,?,?)",
-                 r->fold.epoch, state->seq, state->us,
-                 mark->has_digest ? &mark->digest : NULL, state->n,
-                 state->bytes, state->is_whole, state->began, state->whole_at);
+    const struct db_value none = {.type = DB_NULL};
+    struct buf sums = {.max = RESOURCE_SUMS_SIZE};
+    bool is_asked = r->ids.size > 0;
+    enum status rc;
+
+    write_sums(&sums, r);
+    rc = DB_DO(&r->fold.db, NULL, why,
+               "INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
+               " bytes, is_whole, began, whole_at, ids, sums)"
+               " VALUES(1,?,?,?,?,?,?,?,?,?,?,?)",
+               r->fold.epoch, state->seq, state->us,
+               mark->has_digest ? &mark->digest : NULL, state->n, state->bytes,
+               state->is_whole, state->began, state->whole_at,
+               is_asked ? db_blob(buf_slice(&r->ids)) : none,
+               is_asked ? db_blob(buf_slice(&sums)) : none);
+    buf_fini(&sums);
+    return rc;
 }
 
 /* Writes all gathered changes and the row of `state` in one transaction;
@@ -526,6 +649,90 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
     r->state.kept = 0; /* the seq may be the same, but this state is not on the
                     disk */
     return resources_keep(r, why);
+}
+
+/* Ids for all keys */
+
+/* The next STEP_IDS keys without an id, in their order, with the second half
+ * that each is to have. */
+static enum status
+read_keys(struct resources *r, struct gathered *rows, size_t *n,
+          struct problem *why)
+{
+    struct slice key, entry;
+    struct db_rows found =
+        DB_SELECT(&r->fold.db, NULL, why,
+                  "SELECT key, entry FROM keys CROSS JOIN resources USING (id)"
+                  " WHERE key>? ORDER BY key LIMIT ?",
+                  db_blob(buf_slice(&r->ids)), STEP_IDS);
+
+    for (*n = 0; DB_NEXT(&found, &key, &entry); ++*n) {
+        memcpy(&rows[*n].last.key, key.data,
+               key.size < RESOURCE_KEY_SIZE ? key.size : RESOURCE_KEY_SIZE);
+        compute_rest(rows[*n].rest, entry);
+    }
+    return db_rows_end(&found);
+}
+
+/* The last step makes `ids` higher than any key. */
+static enum status
+add_ids(struct resources *r, struct gathered *rows, struct problem *why)
+{
+    static const char all[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+                              "\xff\xff\xff\xff\xff\xff\xff\xff";
+    size_t n;
+    enum status rc = read_keys(r, rows, &n, why);
+
+    buf_clear(&r->ids);
+    buf_add(&r->ids, all, sizeof(all) - 1);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = change_id(r, &rows[i], why);
+    if (n == STEP_IDS) {
+        buf_clear(&r->ids);
+        buf_add(&r->ids, &rows[n - 1].last.key, RESOURCE_KEY_SIZE);
+    }
+    return rc;
+}
+
+enum status
+resources_add_ids(struct resources *r, struct problem *why)
+{
+    struct gathered *rows;
+    enum status rc;
+
+    if (r->state.has_ids)
+        return STATUS_OK;
+    end_walk(&r->fold);
+    rows = memory_new(STEP_IDS, sizeof(*rows));
+    rc = db_begin(&r->fold.db, why);
+    if (!rc)
+        rc = add_ids(r, rows, why);
+    if (!rc)
+        rc = write_state(r, &r->state, &r->fold.at, why);
+    rc = db_end(&r->fold.db, rc, why);
+    free(rows);
+    r->state.has_ids = !rc && r->ids.size > RESOURCE_KEY_SIZE;
+    if (rc || r->wal_pages < WAL_PAGES)
+        return rc;
+    r->state.kept = 0; /* the seq is the same, but not the file */
+    return resources_keep(r, why);
+}
+
+void
+resource_sums_read(struct id_sum sums[RESOURCE_PARTS], struct slice bytes)
+{
+    uint64_t *words = (uint64_t *)sums;
+
+    for (size_t i = 0; 8 * i < RESOURCE_SUMS_SIZE; i++)
+        (void)!slice_take_big_endian(&bytes, &words[i], 8);
+}
+
+void
+resources_sum(const struct resources *r, struct id_sum *sum)
+{
+    *sum = (struct id_sum){.n = 0};
+    for (size_t i = 0; i < RESOURCE_PARTS; i++)
+        id_sum_merge(sum, &r->sums[i]);
 }
 
 /* Reading */

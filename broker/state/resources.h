@@ -26,6 +26,7 @@
 #pragma once
 
 #include "broker/state/fold_db.h"
+#include "proto/resourcesync/resource_id.h"
 
 /* The name of its file, in the directory of its set. */
 #define RESOURCES_FILE "resources.db"
@@ -65,6 +66,7 @@ struct resources_at {
                           machine undoes it. A crash of the process undoes no
                           commit at all */
     uint64_t whole_at; /* it is whole when folded up to there; 0: unknown */
+    bool has_ids;      /* the file has the ids of all resources */
 };
 
 /* How it is folded. */
@@ -92,6 +94,27 @@ MUST_CHECK enum status resources_keep(struct resources *resources,
 MUST_CHECK enum status resources_heal(struct resources *resources,
                                       uint64_t began, uint64_t seq,
                                       struct problem *why);
+
+/* Ids (resource_id.h): a state has none until somebody asks for them. Then the
+ * file has, from that time on, the second half of each id with its key, and
+ * sums of the ids by their first bytes. */
+#define RESOURCE_PARTS     256
+#define RESOURCE_SUMS_SIZE (RESOURCE_PARTS * sizeof(struct id_sum))
+
+/* Computes the ids of the next 65,536 resources, until has_ids is set. Nothing
+ * may be gathered. */
+MUST_CHECK enum status resources_add_ids(struct resources *resources,
+                                         struct problem *why);
+
+/* The sum of all ids, with has_ids. */
+void resources_sum(const struct resources *resources, struct id_sum *sum);
+
+/* The id of a row of the table `keys`. */
+void resource_row_id(struct digest *id, const void *key,
+                     const uint64_t rest[2]);
+
+/* Reads the column `sums` of the file. */
+void resource_sums_read(struct id_sum sums[RESOURCE_PARTS], struct slice bytes);
 
 /* Filling: makes a state of a published Resource List instead of the log. Adds
  * a resource to a state that is new, in the order of its list. `entry` is as in

@@ -5,7 +5,8 @@
  *
  * Folds the creation of RESOURCES (5,000,000), then CHANGES (1,000,000) updates
  * of resources that are chosen by chance, into a state in the directory DIR
- * (this one), all in steps as the archive thread takes them. Prints entries/s
+ * (this one), all in steps as the archive thread takes them; then computes the
+ * ids of all resources, and folds as many updates once more. Prints entries/s
  * and CPU of folding and committing, without the generation of the changes; the
  * longest step; the peak of memory; and the size on the disk. The state's file
  * is removed in the end.
@@ -153,6 +154,29 @@ run(struct bench *b, const char *name, uint64_t n, uint64_t n_resources)
     fflush(stdout);
 }
 
+/* Computes the ids of all resources, as for the first client that compares. */
+static void
+add_ids(struct bench *b)
+{
+    struct problem why = {""};
+    uint64_t began_ns = clock_ns(CLOCK_MONOTONIC), longest_ns = 0, n = 0;
+
+    for (; !resources_at(b->resources)->has_ids; n++) {
+        uint64_t step_ns = clock_ns(CLOCK_MONOTONIC);
+
+        check(resources_add_ids(b->resources, &why), &why);
+        step_ns = clock_ns(CLOCK_MONOTONIC) - step_ns;
+        if (step_ns > longest_ns)
+            longest_ns = step_ns;
+    }
+    printf("ids entries=%" PRIu64 " entries_s=%.0f steps=%" PRIu64
+           " step_max_ms=%.0f\n",
+           resources_at(b->resources)->n,
+           (double)resources_at(b->resources)->n * 1e9 /
+               (double)(clock_ns(CLOCK_MONOTONIC) - began_ns),
+           n, (double)longest_ns / 1e6);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -176,6 +200,9 @@ main(int argc, char **argv)
         printf("disk file_mib=%.0f entry_bytes=%.0f\n",
                (double)st.st_size / (1 << 20),
                (double)resources_at(b.resources)->bytes / (double)n_resources);
+    add_ids(&b);
+    if (n_changes > 0)
+        run(&b, "update_with_ids", n_changes, n_resources);
     fold_db_close(fold_db_of(b.resources));
     check(db_unlink(path, &why), &why);
     return 0;

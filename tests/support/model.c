@@ -7,6 +7,7 @@
 
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
+#include "proto/resourcesync/fragment.h"
 #include "tests/test.h"
 
 #define LOC "http://example.com/r/"
@@ -118,6 +119,22 @@ check_walked(const struct model *m, struct resources *r, uint64_t n)
     free(is_walked);
 }
 
+/* The sum of the ids is that of the entries. */
+static void
+check_ids(const struct model *m, const struct resources *r)
+{
+    struct id_sum sum = {.n = 0}, kept;
+    struct digest id;
+
+    for (unsigned i = 0; i < m->n_told; i++)
+        if (m->resources[i].entry) {
+            fragment_id(&id, slice_of(m->resources[i].entry));
+            id_sum_add(&sum, &id);
+        }
+    resources_sum(r, &kept);
+    assert_string_equal(id_sum_text(&kept).text, id_sum_text(&sum).text);
+}
+
 void
 model_check(const struct model *m, struct resources *r)
 {
@@ -135,6 +152,8 @@ model_check(const struct model *m, struct resources *r)
     assert_int_equal(at->bytes, bytes);
     assert_true(at->is_whole);
     check_walked(m, r, n);
+    if (at->has_ids)
+        check_ids(m, r);
 }
 
 /* Changes */

@@ -42,6 +42,29 @@ TEST(is_what_the_log_says_up_to_its_position)
     }
 }
 
+/* From the first request on each commit keeps the ids, and their sum is that of
+ * the entries. */
+TEST(keeps_ids_once_somebody_asked)
+{
+    struct folded *w = *state;
+    uint64_t seq = 0;
+
+    folded_open(w, BATCHES, 60, 90);
+    while (seq < folded_last(w)) {
+        seq = folded_on(w, seq, seq + 1 + model_random(&w->random) % 300);
+        folded_commit(w);
+        if (seq > folded_last(w) / 3)
+            assert_int_equal(resources_add_ids(w->resources, NULL), 0);
+        assert_true(resources_at(w->resources)->has_ids ==
+                    (seq > folded_last(w) / 3));
+        folded_check(w);
+        if (model_random(&w->random) % 4 == 0) {
+            folded_reopen(w);
+            folded_check(w);
+        }
+    }
+}
+
 /* Uncommitted changes have not happened. */
 TEST(is_as_of_the_last_commit)
 {
