@@ -34,6 +34,7 @@ struct fold_progress {
     bool is_whole;   /* no resource is missing in it */
     bool has_failed; /* the last try; it was reported */
     bool has_file;   /* the state is on the disk, as far as anybody looked */
+    bool has_ids;    /* it has the ids of its resources */
     /* Of a cluster: numbers; the fold stops for no Resource List or Dump up to
      * them. */
     uint64_t lists[GENERATION_STATES];

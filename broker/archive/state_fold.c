@@ -154,6 +154,7 @@ note_state(struct set *set, const struct resources *r)
 {
     struct fold_progress *n = &set->progress->fold;
     uint64_t kept = resources_at(r)->kept;
+    struct id_sum sum;
 
     if (resources_at(r)->seq < n->seq)
         memset(
@@ -161,11 +162,24 @@ note_state(struct set *set, const struct resources *r)
             sizeof(n->lists)); /* a state that began anew passes lists again */
     n->is_known = n->has_file = true;
     n->is_whole = resources_at(r)->is_whole;
+    n->has_ids = resources_at(r)->has_ids;
     n->seq = resources_at(r)->seq;
+    if (n->has_ids && n->is_whole) {
+        resources_sum(r, &sum);
+        registry_set_sum(set, n->seq, &sum);
+    }
     /* A reopened state does not know its durable position; a state that has
      * begun anew has none. */
     if (kept > n->kept || n->seq < n->kept)
         n->kept = kept;
+}
+
+/* True if a reader waits for the ids of a state. */
+static bool
+lacks_ids(const struct set *set)
+{
+    return load_relaxed(&set->ids_wanted) > 0 && set->progress->fold.seq > 0 &&
+           !set->progress->fold.has_ids;
 }
 
 static void
@@ -250,6 +264,9 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     rc = folds_advance(&f->states, set, last_entry(set, &head), why);
     if (!rc && resources_at(state)->began > began)
         report_incomplete(set, resources_at(state)->began);
+    note_state(set, state);
+    if (!rc && lacks_ids(set))
+        rc = resources_add_ids(state, why);
     if (!rc && is_wanted(set))
         rc = resources_keep(state, why);
     if (!was_whole && resources_at(state)->is_whole)
@@ -263,7 +280,8 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
              "the disk is nearly full: this broker does not build a Resource "
              "List, and serves the former one until the next",
              diag_text("set", set->name), diag_number("number", list.number));
-    *is_more = set->progress->fold.seq < last_entry(set, &head);
+    *is_more =
+        set->progress->fold.seq < last_entry(set, &head) || lacks_ids(set);
     if (rc)
         folds_drop(&f->states, set);
     return rc;
@@ -291,6 +309,7 @@ is_due(const struct state_fold *f, struct set *set, const struct head *head)
     uint64_t last = has_list ? list.seq : head->last;
 
     return seq < last && (has_list || last - seq >= f->lag || is_awaited(set) ||
+                          load_relaxed(&set->ids_wanted) > seq ||
                           set_content_mode(set) != CONTENT_NONE ||
                           (clock_now_us() >= head->last_us + f->rest_us &&
                            (seq > 0 || !set_is_small(set, head))));
@@ -328,7 +347,8 @@ is_behind(struct set *set, const struct head *head, void *user)
             access(set_path(set, RESOURCES_FILE).text, F_OK) != 0;
     return is_wanted(set) || is_idle(f, set, head) ||
            (chore_has_room(set->registry) &&
-            (!n->is_known || n->seq > head->last || is_due(f, set, head)));
+            (!n->is_known || n->seq > head->last || lacks_ids(set) ||
+             is_due(f, set, head)));
 }
 
 static bool

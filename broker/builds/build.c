@@ -26,6 +26,8 @@ struct build {
     struct generation_writer *writer;
     struct generation generation;
     struct coverage coverage; /* of the document */
+    struct id_sum sum;        /* of its resources, if has_sum */
+    bool has_sum;
     bool has_archive;
     uint64_t n; /* entries that were written, or planned */
     int64_t id; /* of a state: the last resource of these */
@@ -107,6 +109,7 @@ make_head(const struct build *b, enum document_root root,
         .from_us = is_of_changes(b) ? b->generation.from_us : 0,
         .until_us = is_of_changes(b) ? b->generation.at_us : 0,
         .coverage = &b->coverage,
+        .sum = b->has_sum && capability == CAP_RESOURCELIST ? &b->sum : NULL,
     };
 }
 
@@ -485,6 +488,10 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
 
     if (rc || kind != GENERATION_RESOURCELIST)
         return rc;
+    /* All brokers of a cluster make the same bytes, and somebody has asked only
+     * some of them for ids. */
+    (*build)->has_sum = at->has_ids && !log_is_shared(set->registry->log);
+    resources_sum(resources, &(*build)->sum);
     (*build)->part_entries = entries > least ? entries : least;
     (*build)->has_index = at->n > (*build)->part_entries ||
                           at->bytes > DOCUMENT_BYTES_MAX - DOCUMENT_FRAME_MAX;

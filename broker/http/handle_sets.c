@@ -170,6 +170,7 @@ add_description(struct buf *to, struct set *set, const struct head *head)
         [CONTENT_FETCH] = "fetch", [CONTENT_INLINE] = "inline"};
     const struct content_counts *counts = &set->content_counts;
     struct settings settings;
+    struct id_sum sum;
     const char *before;
     uint64_t last;
 
@@ -181,6 +182,10 @@ add_description(struct buf *to, struct set *set, const struct head *head)
     json_text_member(to, "digest", slice_of(digest_text(&head->digest).text));
     json_datetime_member(to, "created", head->created_us);
     json_position_member(to, "earliest", head->epoch, head->earliest);
+    if (registry_sum(set, &last, &sum)) {
+        json_text_member(to, "sum", slice_of(id_sum_text(&sum).text));
+        json_position_member(to, "sumPosition", head->epoch, last);
+    }
     BUF_ADD(to, ",\"settings\":");
     settings_write(to, &settings, true);
     /* Figures of the kept content; `last` comes before the others. */

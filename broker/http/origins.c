@@ -223,7 +223,8 @@ origins_mark(struct request *rq, const struct origins *origins,
                       "Access-Control-Allow-Origin: %.*s\r\n"
                       "Access-Control-Expose-Headers: Link, Retry-After, "
                       "Last-Event-ID, Location, ETag, RateLimit, "
-                      "Idempotent-Replayed, X-Request-Id, Tidings-As-Of\r\n",
+                      "Idempotent-Replayed, X-Request-Id, Tidings-As-Of, "
+                      "Tidings-Position\r\n",
                       SLICE_ARG(verdict == CORS_ALLOWED ? origin : SLICE("*")));
     request_add_lines(rq, (struct slice){lines, (size_t)n});
 }

@@ -3,6 +3,7 @@
 #include "broker/access/token_json.h"
 #include "broker/documents/documents.h"
 #include "broker/documents/oai.h"
+#include "broker/documents/reconcile.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/settings.h"
 #include "proto/http/request_head.h"
@@ -307,6 +308,16 @@ const struct route route_table[] = {
      .does = "Answers a harvester of OAI-PMH 2.0", .rights = RIGHT_SUBSCRIBE,
      .bodies = {{FORM, .bytes = OAI_FORM_MAX, .is_optional = true}},
      .statuses = {{200, "text/xml"}, {400, BAD_FORM}, {410, GONE}}},
+
+    {METHOD_POST, "/sets/{set}/reconcile", handle_reconcile, OF_SET,
+     .does = "Compares a copy with the resources of a set, by Negentropy",
+     .rights = RIGHT_SUBSCRIBE, .has_positions = true,
+     .parameters = "after, entries",
+     .bodies = {{"application/octet-stream", .bytes = RECONCILE_MESSAGE_MAX}},
+     .statuses = {{200, "application/octet-stream, application/xml"},
+                  {400, "the message, the ids or a parameter is malformed"},
+                  {410, POSITION_GONE},
+                  {413, "or the entries of a small set are too large"}}},
 
     {METHOD_GET, "/sets/{set}/rate", handle_set_rate_get, OF_SET,
      .does = "Reads the last hour of a set, minute by minute",

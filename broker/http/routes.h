@@ -43,7 +43,7 @@ handler_fn handle_changes_post, handle_multipart_post, handle_memory_get,
     handle_hub_form, handle_hub_notification, handle_hub_keys, handle_command,
     handle_session_delete, handle_session_post, handle_tickets_post,
     handle_backup_get, handle_backup_post, handle_token, handle_token_self,
-    handle_oai;
+    handle_oai, handle_reconcile;
 
 /* What handle_report_get answers with. */
 enum report {

@@ -53,7 +53,10 @@ static const struct json_shape own_shapes[] = {
     {"Set", "A set",
      IDENTITY "epoch string (the identity of its log), last count (the newest "
               "entry), digest string (of its log), created time, earliest "
-              "string (the first position that is there), settings Settings, "
+              "string (the first position that is there), sum? string (of "
+              "the ids of its resources, COUNT-SUM, once a client has asked "
+              "for a comparison), sumPosition? string (the position that the "
+              "sum is of), settings Settings, "
               "content? SetContent, harvest? Harvest, lists {count} (figures "
               "of its Change Lists), subscribers {count} (by transport), "
               "links [SetLink]"},

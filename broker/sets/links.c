@@ -16,6 +16,7 @@ static const char *const paths[] = {
     [LINK_STREAMS] = "/stream",
     [LINK_OAI] = "/oai",
     [LINK_CHECKPOINT] = "/checkpoint",
+    [LINK_RECONCILE] = "/reconcile",
     [LINK_SET] = "",
     [LINK_HUB] = "/hub",
     [LINK_NOTIFICATIONS] = "/notifications",
@@ -29,6 +30,7 @@ const struct channel_link links_channels[] = {
     {LINK_STREAM_OF_MANY, LINK_STREAMS, NULL}, /* both */
     {"urn:tidings:1:oai", LINK_OAI, "text/xml"},
     {"urn:tidings:1:checkpoint", LINK_CHECKPOINT, "text/plain"},
+    {"urn:tidings:1:reconcile", LINK_RECONCILE, "application/octet-stream"},
     {"urn:tidings:1:set", LINK_SET, "application/json"},
     {NULL, LINK_DESCRIPTION, NULL},
 };

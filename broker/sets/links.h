@@ -25,6 +25,7 @@ enum link_kind {
     LINK_STREAMS,                /* the stream of many sets: names none */
     LINK_OAI,                    /* OAI-PMH */
     LINK_CHECKPOINT,
+    LINK_RECONCILE,              /* comparisons by Negentropy */
     LINK_SET,                    /* description of the set, as JSON */
     LINK_HUB,                    /* names no set */
     LINK_NOTIFICATIONS,          /* topic: the set's changes */

@@ -262,6 +262,29 @@ registry_next_changed(struct registry *r, uint64_t *after)
 
 /* Reports of harvesters */
 
+bool
+registry_sum(const struct set *set, uint64_t *seq, struct id_sum *sum)
+{
+    struct registry *r = set->registry;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    *seq = set->sum_seq;
+    *sum = set->sum;
+    pthread_mutex_unlock(&r->settings_mutex);
+    return *seq > 0;
+}
+
+void
+registry_set_sum(struct set *set, uint64_t seq, const struct id_sum *sum)
+{
+    struct registry *r = set->registry;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    set->sum_seq = seq;
+    set->sum = *sum;
+    pthread_mutex_unlock(&r->settings_mutex);
+}
+
 struct harvest *
 registry_harvest(const struct set *set)
 {

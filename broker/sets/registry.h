@@ -27,6 +27,7 @@
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"
 #include "broker/sets/upstream_topics.h"
+#include "proto/resourcesync/resource_id.h"
 
 /* Most sets at a time. Documents would allow more (source_description.h); but
  * each second the archive thread and others look at every set, and each takes a
@@ -119,6 +120,15 @@ struct set {
     struct content_counts {
         _Atomic(uint64_t) last, files, bytes, missing, former;
     } content_counts;
+
+    /* A reader waits for the state up to that seq, with the ids of resources
+     * (broker/documents/reconcile.h); 0: none has asked since the start.
+     * Relaxed: a late look costs a round. */
+    _Atomic(uint64_t) ids_wanted;
+
+    /* The registry's: registry_sum. */
+    uint64_t sum_seq;
+    struct id_sum sum;
 
     /* Another broker of the cluster has said something about the content. */
     atomic_bool has_facts;
@@ -371,6 +381,13 @@ struct harvest *registry_harvest(const struct set *set);
 /* Takes over a report that was committed; NULL: the set has none any more. Log
  * thread. */
 void registry_set_harvest(struct set *set, struct harvest *harvest);
+
+/* The last known sum of the ids of the set's resources, with the seq of the
+ * state that it is of. False: it is not known. Any thread. */
+bool registry_sum(const struct set *set, uint64_t *seq, struct id_sum *sum);
+
+/* Notes it. Archive thread. */
+void registry_set_sum(struct set *set, uint64_t seq, const struct id_sum *sum);
 
 /* Claims the upstream topic of `peers`, if it has one, for the set of that
  * name; the claim ends with them. `peers` may be NULL. STATUS_INVALID: the

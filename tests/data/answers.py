@@ -197,8 +197,8 @@ def difference(recorded, answer):
 # Differences that later versions make on purpose. After 0.1.0 every set has a link to
 # where it is described, its own page unless its settings say otherwise (R-046, R-062);
 # and robots.txt names no Change Lists (R-262). The Source Description, the list of
-# sets and each set name the stream of many sets. Each set names its provider of OAI-PMH
-# and its checkpoint, and has the setting contentVersions. A set counts its subscribers by transport: later
+# sets and each set name the stream of many sets. Each set names its provider of OAI-PMH,
+# its checkpoint and the address of comparisons, and has the setting contentVersions. A set counts its subscribers by transport: later
 # versions have more of these.
 LATER = (
     (
@@ -206,7 +206,8 @@ LATER = (
         re.compile(
             r'<rs:ln rel="(describedby" href="[^"]*/sets/[^"/]*|urn:tidings:1:streams'
             r'" href="[^"]*/stream|urn:tidings:1:oai" href="[^"]*/oai" type="text/xml'
-            r'|urn:tidings:1:checkpoint" href="[^"]*/checkpoint" type="text/plain)"/>\n?'
+            r'|urn:tidings:1:checkpoint" href="[^"]*/checkpoint" type="text/plain'
+            r'|urn:tidings:1:reconcile" href="[^"]*/reconcile" type="application/octet-stream)"/>\n?'
         ),
     ),
     (re.compile(r"^/sets$"), re.compile(r',"stream":"[^"]*/stream"')),
@@ -216,6 +217,7 @@ LATER = (
         re.compile(
             r'"subscribers":{[^}]*},|{"rel":"urn:tidings:1:streams","href":"[^"]*/stream"},'
             r'|{"rel":"urn:tidings:1:(oai|checkpoint)","href":"[^"]*","type":"text/(xml|plain)"},'
+            r'|{"rel":"urn:tidings:1:reconcile","href":"[^"]*","type":"application/octet-stream"},'
             r'|"contentVersions":"all",'
         ),
     ),

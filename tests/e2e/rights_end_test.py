@@ -292,6 +292,7 @@ CASES = {
     "DELETE /sets/{set}/harvest": SHORT,
     "GET /sets/{set}/oai": SHORT,
     "POST /sets/{set}/oai": [Half("verb=Identify")],
+    "POST /sets/{set}/reconcile": [Half("a", "application/octet-stream")],
     "GET /sets/{set}/rate": SHORT,
     "POST /sets/{set}/rotate": [Half()],
     "POST /sets/{set}/resourcelist": [Half()],

@@ -443,6 +443,7 @@ SIMPLE = {"body": f"callbackURI={CALLBACK}", "type": FORM}
 STRANGE = "<http://a.example/t>; rel=self, <http://a.example/h>; rel=hub"
 LONG = "x" * (65 << 10)
 SHORT = "x" * (2 << 10)
+OCTETS = "application/octet-stream"
 ELSEWHEN = "0000000000000000-1"  # a position of another epoch
 EVENTS = {"accept": "text/event-stream"}
 UPGRADE = {
@@ -647,6 +648,14 @@ CASES = {
         400: ask(body="verb=%01", type=FORM),
         **ask_nobody(body=""),
         413: ask(body=SHORT * 9, type=FORM),
+        415: ask(body={}),
+    },
+    "POST /sets/{set}/reconcile": {
+        200: ask(body=b"a", type=OCTETS),
+        400: ask(body=b"a\0", type=OCTETS),
+        404: ask(of="none", body=b"a", type=OCTETS),
+        410: ask(f"after={ELSEWHEN}", body=b"a", type=OCTETS),
+        413: ask(body=bytes(256 * 1024 + 1), type=OCTETS),
         415: ask(body={}),
     },
     "POST /sets/{set}/subscribe": {
