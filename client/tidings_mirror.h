@@ -36,8 +36,12 @@ enum td_sync_what {
     TD_SYNC_DOUBT,     /* the mirror cannot know that it is complete: `why`; a
                           comparison follows */
     TD_SYNC_COMPLETE,  /* compared: complete as of `as_of` */
-    TD_SYNC_HELD       /* deletions are held back: `n_held` of `n_of`; 0: no
+    TD_SYNC_HELD,      /* deletions are held back: `n_held` of `n_of`; 0: no
                           longer */
+    TD_SYNC_COMPARED   /* an audit has compared `set` (NULL: several) at
+                          `position` (of the first) without reading all of it;
+                          `why`: how many requests that took, and how many ids
+                          differ (a changed resource has two) */
 };
 
 struct td_sync_event {
@@ -181,7 +185,7 @@ struct td_audit_options {
     /* loc or path may be NULL. */
     void (*on_finding)(enum td_finding finding, const char *loc,
                        const char *path, const char *why, void *user);
-    /* Events of the repair; and TD_SYNC_TROUBLE. */
+    /* Events of the repair; TD_SYNC_TROUBLE and TD_SYNC_COMPARED. */
     void (*on_event)(const struct td_sync_event *event, void *user);
     void *user;
     const char *filter; /* td_diff alone: of both states, as in td_sync_options;
@@ -206,7 +210,9 @@ struct td_audit_result {
  * Compares a mirror with its source: the Resource List and the changes since,
  * or the whole history, with the files on disk. If the source has neither any
  * more, the resources that the mirror knows replace them, with the changes
- * since; TD_SYNC_TROUBLE says so.
+ * since; TD_SYNC_TROUBLE says so. Of a source that offers comparisons
+ * (Negentropy v1) it reads only what differs, and if that fails the whole:
+ * TD_SYNC_TROUBLE says why (td_full_audits).
  *
  * `original`: each file that is as the source has it, and whose entry has a
  * link `via`, is compared with the bytes at that URL as well (R-434), one after
@@ -231,6 +237,15 @@ TD_API enum td_status td_audit(struct td_client *client, const char *url,
                                const char *dir,
                                const struct td_audit_options *options,
                                struct td_audit_result *result);
+
+/*
+ * Lets td_audit read all that each source has, also where a source offers
+ * comparisons: a source that lies about its sums is found out. A new handle
+ * does not.
+ *
+ * Thread   as the handle; not while td_audit runs. Since 1.1.
+ */
+TD_API void td_full_audits(struct td_client *client, int reads_all);
 
 /*
  * Compares two states of resources: as they were, and as they are. It reads no

@@ -15,6 +15,7 @@ struct mirror {
     struct td_audit_options audit;
     struct td_limits limits; /* of the handle */
     bool is_json;
+    bool reads_all;            /* audit: --full */
     bool is_diff;              /* tidings diff, no audit */
     bool is_verbose;           /* each file, too */
     bool has_no_progress;      /* --no-progress */
@@ -70,7 +71,7 @@ static const char *const names[] = {
     [TD_SYNC_TROUBLE] = "trouble",     [TD_SYNC_PROGRESS] = "progress",
     [TD_SYNC_CAUGHT_UP] = "caught-up", [TD_SYNC_REPORT] = "report",
     [TD_SYNC_DOUBT] = "doubt",         [TD_SYNC_COMPLETE] = "complete",
-    [TD_SYNC_HELD] = "held",
+    [TD_SYNC_HELD] = "held",           [TD_SYNC_COMPARED] = "compared",
 };
 
 /* Ends a JSON line. */
@@ -145,6 +146,9 @@ say_event(struct mirror *m, const struct td_sync_event *e)
     case TD_SYNC_COMPLETE:
         if (m->is_verbose || m->is_doubtful)
             say("complete%s as of %s", m->part, e->as_of);
+        break;
+    case TD_SYNC_COMPARED:
+        say("compared at %s: %s", e->position, why);
         break;
     case TD_SYNC_HELD:
         say_held(e->n_held, e->n_of);
@@ -317,6 +321,8 @@ static const struct option audit_options[] = {
      "fetch, replace and delete until it is right"},
     {"original", NULL, SWITCH(audit.original), NULL,
      "compare with the first source, too, that links \"via\" name"},
+    {"full", NULL, FLAG(reads_all), NULL,
+     "read all that the source has, not only what differs"},
     {"no-digests", NULL, SWITCH(audit.has_no_digests), NULL,
      "lengths and times alone: files are not read"},
     MAX_DELETE_ROW(audit.max_delete_percent),
@@ -387,6 +393,7 @@ run_audit(const struct arguments *arguments)
     if (code)
         return code;
     progress_of_client(m->client);
+    td_full_audits(m->client, m->reads_all);
     rc = td_audit(m->client, url, dir, &m->audit, &r);
     progress_clear();
     if (rc == TD_OK || rc == TD_DIFFERENT)
@@ -417,7 +424,10 @@ const struct command audit_command = {
     .operands = "[SET-URL|SOURCE-URL] DIR",
     .help = "Compares a mirror that tidings sync made with its source.",
     .more = "Asks the source for all that it has now, then looks at every "
-            "file. The URL, if one is given, is that which was synced. A line "
+            "file. A broker compares what the mirror knows with what it has, "
+            "and sends only what differs; standard error says so. --full reads "
+            "all. The URL, if one is given, is "
+            "that which was synced. A line "
             "per finding:\n\n"
             "  missing  the source has it, the mirror does not\n"
             "  stale    the mirror has what it was before\n"

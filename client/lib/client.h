@@ -38,6 +38,7 @@ struct td_client {
     struct running *running;   /* followers, publishers ...; newest first */
     bool is_idle;              /* there are none: ends td_run */
     struct source_limits room; /* td_limit */
+    bool reads_all;            /* td_full_audits */
     void (*on_progress)(const struct td_progress *p, void *user); /* or NULL */
     void *progress_user;
     struct trust *trust;             /* td_trust; NULL: no key is known */

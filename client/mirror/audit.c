@@ -6,6 +6,10 @@
  *     source --> sync_run_source --> .tidings/audit.db --+--> compare
  *                       .tidings/mirror.db, files -------+       --> findings
  *
+ * A set whose source offers comparisons (Negentropy) is not read: the audit
+ * copies what the mirror has of it, follows the changes since, and reads what
+ * differs then (reconcile.h).
+ *
  * A source whose history was cut and that has no list cannot send its whole
  * state: then the audit takes the mirror's own database, and the changes since.
  *
@@ -27,14 +31,20 @@
 #include "client/lib/handle_loop.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
+#include "client/mirror/reconcile.h"
+#include "client/source/set.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
 
 #define LOC_SIZE  (4 * 2048 + 1)
 #define TEXT_SIZE 400
 #define LISTS_MAX (1024u * 1024 * 1024)
 
 #define AUDIT_NAME "audit.db"
+
+/* An audit compares no more sets than that by differences. */
+#define COMPARED_MAX 100
 
 struct audit {
     struct td_client *client;
@@ -154,12 +164,200 @@ copy_own(struct audit *a, const char *url, int64_t theirs)
     return copy_set(a, &a->mine.db, &a->theirs.db, url, theirs);
 }
 
-/* Asks a source. */
+/* Runs the loop. False: td_stop was called. */
 static bool
-ask_source(struct audit *a, const char *url)
+go_on(void *user)
+{
+    struct audit *a = user;
+    enum status rc = handle_loop_service(a->client->loop);
+
+    if (rc)
+        problem(&a->why, rc,
+                rc == STATUS_STOPPED ? "stopped"
+                                     : "called from a callback of this handle");
+    return !rc;
+}
+
+/* Comparing sets without reading all of them */
+
+static void
+on_offer(const struct td_offer *offer, void *user)
+{
+    char **href = user;
+
+    for (size_t i = 0; i < offer->n_items && !*href; i++)
+        if (!strcmp(offer->items[i].rel, "urn:tidings:1:reconcile"))
+            *href = slice_dup(slice_of(offer->items[i].href));
+}
+
+/* The sets of the mirror, and where to compare each. */
+struct compared_sets {
+    struct compared_set {
+        char *url, *href;
+        struct reconciliation *r;
+    } all[COMPARED_MAX];
+
+    size_t n;
+    bool is_fit; /* all can be compared so */
+};
+
+static bool
+add_compared(struct audit *a, struct compared_sets *sets)
+{
+    char position[TD_POSITION_SIZE];
+    struct position place;
+    const char *url;
+    int64_t set = 0, same;
+
+    sets->is_fit = !a->client->reads_all && !a->options->original &&
+                   !a->as_of[0] && !a->mine.filter.text_size;
+    do {
+        struct compared_set *s = &sets->all[sets->n];
+
+        if (!mirror_db_next_set(&a->mine.db, set, &set, &url))
+            return false;
+        sets->is_fit &= !set || sets->n < COMPARED_MAX;
+        if (!set || !sets->is_fit)
+            break;
+        s->url = slice_dup(slice_of(url));
+        sets->n++;
+        if (!mirror_db_set(&a->mine.db, s->url, &same, position))
+            return false;
+        sets->is_fit = !position_read(slice_of(position), &place) &&
+                       !offer_read(a->client, s->url, on_offer, &s->href) &&
+                       s->href;
+    } while (sets->is_fit);
+    problem_clear(&a->client->problem);
+    sets->is_fit &= sets->n > 0;
+    return go_on(a);
+}
+
+/* Reports how all sets were compared, and at which position the first one. */
+static bool
+report_compared(struct audit *a, const struct compared_sets *sets)
+{
+    char position[TD_POSITION_SIZE], text[100];
+    unsigned requests = 0;
+    size_t differing = 0;
+    int64_t set;
+
+    for (size_t i = 0; i < sets->n; i++) {
+        requests += reconcile_requests(sets->all[i].r);
+        differing += reconcile_differing(sets->all[i].r);
+    }
+    snprintf(text, sizeof(text), "requests: %u, differing ids: %zu", requests,
+             differing);
+    if (!mirror_db_set(&a->theirs.db, sets->all[0].url, &set, position))
+        return false;
+    MIRROR_REPORT(&a->mine, TD_SYNC_COMPARED,
+                  .set = sets->n == 1 ? sets->all[0].url : NULL, .why = text,
+                  .position = position);
+    return true;
+}
+
+/* Makes the copies equal to the sets. False: `why`, or the audit has failed. */
+static bool
+compare_sets(struct audit *a, struct compared_sets *sets, const char *source,
+             struct problem *why)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < sets->n && !why->rc; i++) {
+        struct compared_set *s = &sets->all[i];
+
+        if (!reconcile_find(&s->r, &a->theirs, s->url, s->href, why))
+            n += reconcile_differing(s->r);
+    }
+    if (!why->rc && n > 0)
+        (void)!sync_run_source(&a->theirs, source, true, why);
+    for (size_t i = 0; i < sets->n && n > 0 && !why->rc; i++)
+        (void)!reconcile_settle(sets->all[i].r, why);
+    return !why->rc && report_compared(a, sets);
+}
+
+/* Copies what the mirror followed, and the changes since. */
+static bool
+copy_mine(struct audit *a, const struct compared_sets *sets, const char *source)
+{
+    int64_t set;
+    char position[TD_POSITION_SIZE];
+
+    if (!mirror_db_begin(&a->theirs.db))
+        return false;
+    for (size_t i = 0; i < sets->n; i++)
+        if (!mirror_db_set(&a->theirs.db, sets->all[i].url, &set, position) ||
+            !copy_set(a, &a->mine.db, &a->theirs.db, sets->all[i].url, set))
+            return false;
+    return mirror_db_commit(&a->theirs.db) &&
+           !source_limits_check_resources(
+               &a->client->room, a->theirs.db.counts.n_resources, &a->why) &&
+           !sync_run_source(&a->theirs, source, true, &a->why);
+}
+
+/* Begins each set anew: the whole list is read. */
+static bool
+forget_copies(struct audit *a, const struct compared_sets *sets,
+              const struct problem *because)
+{
+    const struct mirror_db_end end = {.as_of_us = DATETIME_NONE};
+    char text[1300], position[TD_POSITION_SIZE];
+    int64_t set;
+    uint64_t n;
+
+    snprintf(text, sizeof(text), "%.1000s: all is read instead", because->text);
+    MIRROR_REPORT(&a->mine, TD_SYNC_TROUBLE, .why = text);
+    mirror_db_rollback(&a->theirs.db);
+    if (!mirror_db_begin(&a->theirs.db))
+        return false;
+    for (size_t i = 0; i < sets->n; i++)
+        if (!mirror_db_set(&a->theirs.db, sets->all[i].url, &set, position) ||
+            !mirror_db_baseline_begin(&a->theirs.db, set) ||
+            !mirror_db_baseline_end(&a->theirs.db, set, &end, &n) ||
+            !mirror_db_set_position(&a->theirs.db, set, ""))
+            return false;
+    return mirror_db_commit(&a->theirs.db);
+}
+
+/* Brings the source's database up to date by comparison, if the source offers
+ * that for each set of the mirror. *is_done: there is nothing more to read. */
+static bool
+reconcile_source(struct audit *a, const char *source, bool *is_done)
+{
+    struct compared_sets sets = {.n = 0};
+    struct problem why = {""};
+    bool is_good = add_compared(a, &sets);
+
+    *is_done = false;
+    if (is_good && sets.is_fit) {
+        is_good = copy_mine(a, &sets, source);
+        if (!is_good && a->why.rc == STATUS_GONE) {
+            why = a->why;
+            problem_clear(&a->why);
+            is_good = true;
+        }
+        *is_done = is_good && !why.rc && compare_sets(a, &sets, source, &why);
+        if (is_good && !*is_done && !go_on(a))
+            is_good = false;
+        if (is_good && !*is_done)
+            is_good = forget_copies(a, &sets, &why);
+    }
+    for (size_t i = 0; i < sets.n; i++) {
+        free(sets.all[i].url);
+        free(sets.all[i].href);
+        reconcile_free(sets.all[i].r);
+    }
+    return is_good;
+}
+
+/* Asks a source. `is_only`: the mirror has no other one. */
+static bool
+ask_source(struct audit *a, const char *url, bool is_only)
 {
     struct problem gone = {""};
+    bool is_done = false;
 
+    if ((is_only && !reconcile_source(a, url, &is_done)) || is_done)
+        return is_done;
     if (sync_run_source(&a->theirs, url, true, &a->why) != STATUS_GONE ||
         a->options->original)
         return !a->why.rc;
@@ -181,10 +379,12 @@ static bool
 ask_sources(struct audit *a, const char *url)
 {
     const char *source;
+    bool is_only;
 
-    if (url && !mirror_db_source(&a->mine.db, 1, &source))
+    if (!mirror_db_source(&a->mine.db, 1, &source))
         return false;
-    if (url && source[0])
+    is_only = !source[0];
+    if (url && !is_only)
         return !problem(
             &a->why, STATUS_INVALID,
             "the mirror is one of several sources, which are audited "
@@ -202,7 +402,7 @@ ask_sources(struct audit *a, const char *url)
             return !problem(&a->why, STATUS_INVALID,
                             "the mirror is of %.800s, not of %.800s", source,
                             url);
-        if (!ask_source(a, source))
+        if (!ask_source(a, source, is_only))
             return false;
     }
 }
@@ -215,20 +415,6 @@ ask_sources(struct audit *a, const char *url)
  *     database of the source --+
  *     files in DIR ------------- by path --> files without a resource
  */
-
-/* Runs the loop. False: td_stop was called. */
-static bool
-go_on(void *user)
-{
-    struct audit *a = user;
-    enum status rc = handle_loop_service(a->client->loop);
-
-    if (rc)
-        problem(&a->why, rc,
-                rc == STATUS_STOPPED ? "stopped"
-                                     : "called from a callback of this handle");
-    return !rc;
-}
 
 /* The source's certainty of a set: what its lists left out is a finding. */
 static bool
@@ -738,6 +924,12 @@ end_audit(struct audit *a, struct td_audit_result *result)
     if (a->why.rc)
         client_take_problem(a->client, &a->why);
     return client_end(a->client, a->why.rc);
+}
+
+void
+td_full_audits(struct td_client *client, int reads_all)
+{
+    client->reads_all = reads_all != 0;
 }
 
 enum td_status

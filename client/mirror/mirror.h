@@ -6,6 +6,7 @@
  *     change_packages.c         packages --> files, in place of downloads
  *     file_commit.c downloads, removals --> files, database    what is on disk
  *     audit.c       two databases, files --> findings, repair
+ *     reconcile.c   a copy of the database --> what the source has
  *
  * Writing in the database: feeds commit each message with its position. Other
  * writes (noted files, expected files, the resources of a baseline) share a
@@ -96,6 +97,12 @@ void mirror_report(struct mirror *m, enum td_sync_what what,
  * sets, the first. */
 enum status sync_run_source(struct mirror *m, const char *url,
                             bool until_caught_up, struct problem *why);
+
+/* Converts a change, or a resource of a baseline, for the database; `hash` and
+ * `links` hold its texts. False: no memory. */
+bool mirror_describe(struct mirror *m, const struct td_change *change,
+                     bool is_baseline, struct buf *hash, struct buf *links,
+                     struct mirror_db_description *description);
 
 /* Judges a run that did not fail: STATUS_DIFFERENT with a sentence if it gave
  * resources up, holds deletions back, or does not know that a set is complete.

@@ -184,40 +184,49 @@ time_of(const char *text)
     return text && !datetime_read_any(slice_of(text), &us) ? us : DATETIME_NONE;
 }
 
-/* Converts a change for the database. False: no memory. */
-static bool
-describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
+bool
+mirror_describe(struct mirror *m, const struct td_change *c, bool is_baseline,
+                struct buf *hash, struct buf *links,
                 struct mirror_db_description *t)
 {
-    buf_clear(&f->hash);
-    buf_clear(&f->links);
+    buf_clear(hash);
+    buf_clear(links);
     /* Drops digests of unknown algorithms. */
     if (c->hash &&
-        hash_normalise(&f->hash, slice_of(c->hash), NULL) == STATUS_MEMORY)
+        hash_normalise(hash, slice_of(c->hash), NULL) == STATUS_MEMORY)
         return false;
     /* Of a past time without a digest, a duplicate may be a later version. */
-    if (!f->m->options->as_of || f->hash.size)
-        duplicate_links_write(&f->links, c, f->m->copies);
-    if (f->m->options->as_of)
-        duplicate_links_write(&f->links, c, "memento");
+    if (!m->options->as_of || hash->size)
+        duplicate_links_write(links, c, m->copies);
+    if (m->options->as_of)
+        duplicate_links_write(links, c, "memento");
     *t = (struct mirror_db_description){
         .loc = slice_of(c->loc),
         .is_baseline = is_baseline,
         .is_deleted =
             !is_baseline && c->change && !strcmp(c->change, "deleted"),
-        .is_held = f->is_held,
-        .is_noted = !is_baseline && f->is_timed,
         .when_us = time_of(c->datetime),
         .lastmod_us = time_of(c->lastmod),
-        .hash = buf_slice(&f->hash),
+        .hash = buf_slice(hash),
         .length = c->length,
         .type = slice_of(c->type),
         .encoding = slice_of(c->encoding),
-        .links = buf_slice(&f->links),
+        .links = buf_slice(links),
     };
     if (t->when_us == DATETIME_NONE) /* an audit only compares what was sent */
-        t->when_us = is_baseline || !f->m->dir ? t->lastmod_us : clock_now_us();
-    return !f->hash.failed && !f->links.failed;
+        t->when_us = is_baseline || !m->dir ? t->lastmod_us : clock_now_us();
+    return !hash->failed && !links->failed;
+}
+
+static bool
+describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
+                struct mirror_db_description *t)
+{
+    if (!mirror_describe(f->m, c, is_baseline, &f->hash, &f->links, t))
+        return false;
+    t->is_held = f->is_held;
+    t->is_noted = !is_baseline && f->is_timed;
+    return true;
 }
 
 /* R-412: a change that comes after a list counts as later than the list, even

@@ -223,10 +223,11 @@ def test_audits_by_its_own_state_where_the_history_was_cut(mirrored):
     wait_for("the first list to go", lambda: news.get("changes?after=0").status == 410)
 
     spoil(mirrored, "/c.txt")
-    done = mirrored.audit(status=1)
-    assert "compared with the earlier list" in done.errors()
-    check_found(mirrored, done, ("corrupt", "/c.txt"), ("missing", "/f.txt"))
-    check_counts(done, missing=1, corrupt=1)
+    for how, part in ((), "compared at "), (("--full",), "compared with the earlier list"):
+        done = mirrored.audit(*how, status=1)
+        assert part in done.errors()
+        check_found(mirrored, done, ("corrupt", "/c.txt"), ("missing", "/f.txt"))
+        check_counts(done, missing=1, corrupt=1)
     mirrored.audit("--repair")
     mirrored.check_same()
     mirrored.audit()

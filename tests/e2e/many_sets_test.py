@@ -49,7 +49,8 @@ def test_every_address_of_a_source_stands_for_all_its_sets(source, n):
         assert mirror.sync().errors() == ""
         audited = mirror.audit()
         assert f"compared={n} missing=0" in audited.output()
-        assert re.fullmatch("(tidings: complete as of \\S+)?", audited.errors())
+        compared = "(tidings: compared at \\S+: requests: \\d+, differing ids: 0\n)?"
+        assert re.fullmatch(f"{compared}(tidings: complete as of \\S+)?", audited.errors())
 
 
 # One stream carries all sets; a broker that lets a client follow fewer sets by one has

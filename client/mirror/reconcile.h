@@ -1,0 +1,43 @@
+/*
+ * reconcile.h - makes a database that has followed a set equal to the set, by
+ * reading only what differs (Negentropy; proto/resourcesync/negentropy.h).
+ *
+ *     follow --> reconcile_find --> follow again --> reconcile_settle
+ *
+ * Both sides go on meanwhile, so a difference counts only if it is no lag:
+ *
+ *   - An entry that only the source has counts if its seq is not behind the
+ *     position before reconcile_find: otherwise the second follow has it.
+ *   - A resource that only the database has counts if the second follow has
+ *     left it as it was.
+ *
+ * Blocks.
+ */
+#pragma once
+
+#include "client/mirror/mirror.h"
+
+/* More differences than that are no less work than the whole list. */
+#define RECONCILE_MOST 20000
+
+struct reconciliation;
+
+/* Compares a set of the database, which has a position, with the source at
+ * `href`. *r is the caller's, also after a failure. STATUS_TOO_LARGE: more than
+ * RECONCILE_MOST differences; STATUS_MALFORMED: what the source answers is no
+ * answer, or has no end. */
+MUST_CHECK enum status reconcile_find(struct reconciliation **r,
+                                      struct mirror *m, const char *url,
+                                      const char *href, struct problem *why);
+
+/* The number of ids that differ: a changed resource has two. */
+size_t reconcile_differing(const struct reconciliation *r);
+
+/* Makes the set equal to the source. */
+MUST_CHECK enum status reconcile_settle(struct reconciliation *r,
+                                        struct problem *why);
+
+/* Requests so far. */
+unsigned reconcile_requests(const struct reconciliation *r);
+
+void reconcile_free(struct reconciliation *r); /* NULL is allowed */
