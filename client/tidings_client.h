@@ -209,13 +209,13 @@ struct td_checkpoint {
  *
  * Memory   the texts are copied.
  * Thread   as the handle.
- * Errors   TD_INVALID. Since 1.0.
+ * Errors   TD_INVALID. Since 1.1.
  */
 TD_API enum td_status td_trust(struct td_client *client, const char *keys,
                                const char *witnesses, unsigned required);
 
 /* The checkpoint that the last td_verify has checked, lent until the next call;
- * NULL: none. Since 1.0. */
+ * NULL: none. Since 1.1. */
 TD_API const struct td_checkpoint *td_checkpoint(struct td_client *client);
 
 /* Upper limits of what a source can make the handle read and write; 0: no

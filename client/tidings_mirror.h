@@ -328,7 +328,7 @@ TD_API enum td_status td_verify(struct td_client *client, const char *where,
  *                        demands
  *          TD_REFUSED    the set has no such entry, or no checkpoint
  *          TD_INVALID, TD_UNREACHABLE, TD_BROKEN, TD_STOPPED, TD_MEMORY
- * Since 1.0.
+ * Since 1.1.
  */
 TD_API enum td_status
 td_prove(struct td_client *client, const char *set_url, uint64_t seq,

@@ -41,8 +41,8 @@ struct fold_progress {
     uint64_t seq, kept, wanted;
 };
 
-/* checkpoints.c: the tree has the leaves up to `seq`, on the disk, and retention
- * waits until it has those up to `wanted`. */
+/* checkpoints.c: the tree has the leaves up to `seq`, on the disk, and
+ * retention waits until it has those up to `wanted`. */
 struct tree_progress {
     bool is_known; /* the tree was looked at */
     bool is_lost;  /* it lacks its first leaves, for ever */
