@@ -26,8 +26,7 @@ struct build {
     struct generation_writer *writer;
     struct generation generation;
     struct coverage coverage; /* of the document */
-    struct id_sum sum;        /* of its resources, if has_sum */
-    bool has_sum;
+    struct id_sum_text sum;   /* of its resources; "": not known */
     bool has_archive;
     uint64_t n; /* entries that were written, or planned */
     int64_t id; /* of a state: the last resource of these */
@@ -109,7 +108,8 @@ make_head(const struct build *b, enum document_root root,
         .from_us = is_of_changes(b) ? b->generation.from_us : 0,
         .until_us = is_of_changes(b) ? b->generation.at_us : 0,
         .coverage = &b->coverage,
-        .sum = b->has_sum && capability == CAP_RESOURCELIST ? &b->sum : NULL,
+        .sum = b->sum.text[0] && capability == CAP_RESOURCELIST ? b->sum.text
+                                                                : NULL,
     };
 }
 
@@ -484,14 +484,17 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
      * exceed that, the parts become larger than configured. */
     uint64_t entries = set->registry->config->resource_list_entries;
     uint64_t least = at->n / DOCUMENT_ENTRIES_MAX + 1;
+    struct id_sum sum;
     enum status rc = begin_generation(build, set, &generation, why);
 
     if (rc || kind != GENERATION_RESOURCELIST)
         return rc;
     /* All brokers of a cluster make the same bytes, and somebody has asked only
      * some of them for ids. */
-    (*build)->has_sum = at->has_ids && !log_is_shared(set->registry->log);
-    resources_sum(resources, &(*build)->sum);
+    if (at->has_ids && !log_is_shared(set->registry->log)) {
+        resources_sum(resources, &sum);
+        (*build)->sum = id_sum_text(&sum);
+    }
     (*build)->part_entries = entries > least ? entries : least;
     (*build)->has_index = at->n > (*build)->part_entries ||
                           at->bytes > DOCUMENT_BYTES_MAX - DOCUMENT_FRAME_MAX;

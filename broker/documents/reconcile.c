@@ -3,7 +3,6 @@
 #include "base/array.h"
 #include "broker/documents/documents.h"
 #include "broker/state/resources.h"
-#include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/negentropy.h"
 
 /* The most ranges of a message, and the ids that one costs: below a second. */

@@ -204,7 +204,7 @@ document_header(struct buf *to, const struct document_head *head)
                           (struct slice){seconds, size});
     }
     if (head->sum)
-        add_attribute(to, " td:sum=\"", slice_of(id_sum_text(head->sum).text));
+        add_attribute(to, " td:sum=\"", slice_of(head->sum));
     BUF_ADD(to, "/>\n");
 }
 

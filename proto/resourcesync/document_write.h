@@ -10,7 +10,6 @@
 #pragma once
 
 #include "proto/resourcesync/position.h"
-#include "proto/resourcesync/resource_id.h"
 #include "proto/resourcesync/vocab.h"
 
 /* Longest header, footer included, whatever the settings: five links of at most
@@ -38,7 +37,7 @@ struct document_head {
     /* td:epoch, td:after, td:last, td:digest and, in heartbeats, td:now and
      * td:heartbeat (seconds); NULL: none. from and until are those above. */
     const struct coverage *coverage;
-    const struct id_sum *sum; /* td:sum; or NULL */
+    const char *sum; /* td:sum; or NULL */
 };
 
 void document_header(struct buf *to, const struct document_head *head);

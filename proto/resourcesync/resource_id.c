@@ -1,6 +1,5 @@
 #include "proto/resourcesync/resource_id.h"
 
-#include "proto/datetime.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 

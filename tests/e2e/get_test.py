@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.broker("--rotate-entries", "3")
 
 CHANNELS = ("stream", "events", "streams")
-NO_DOCUMENTS = (*(f"urn:tidings:1:{name}" for name in CHANNELS), "hub")
+NO_DOCUMENTS = (*(f"urn:tidings:1:{name}" for name in (*CHANNELS, "reconcile")), "hub")
 
 
 def check_line(done, key, value):
