@@ -10,6 +10,7 @@
 #include "broker/archive/archiver.h"
 #include "broker/archive/chore.h"
 #include "broker/archive/set_progress.h"
+#include "broker/archive/witnesses.h"
 #include "broker/backup/backup_offer.h"
 #include "broker/base/access_log.h"
 #include "broker/bridge/bridges.h"
@@ -82,6 +83,7 @@ struct broker {
     _Atomic(struct archiver *) filing;    /* the archiver, for the log thread */
     _Atomic(struct push *) woken;         /* push, for the log thread */
     struct span_export *spans;            /* NULL: none are wanted */
+    struct witnesses *witnesses;          /* NULL: there are none */
     _Atomic(struct hub_owner *) notified; /* the hub, for the log thread */
     struct brought *brought;
     struct server *server;
@@ -224,6 +226,8 @@ broker_check(const struct config *config, struct problem *why)
     if (!rc)
         rc = check_networks("trusted-proxies", true, config->trusted_proxies,
                             why);
+    if (!rc)
+        rc = witnesses_check(config->witness, why);
     if (!rc)
         rc = provider_options_check(&provider, why);
     if (!rc)
@@ -667,6 +671,9 @@ begin_work(struct broker *b, struct problem *why)
     b->use_saving.look = save_uses;
     archiver_add(b->http.archiver, &b->use_saving);
     rc = archiver_start(b->http.archiver, why);
+    if (!rc)
+        rc = witnesses_open(&b->witnesses, b->http.registry, b->config->witness,
+                            why);
     if (rc)
         return rc;
     /* The archiver finds lists that were closed before the log thread could
@@ -701,6 +708,8 @@ begin_work(struct broker *b, struct problem *why)
  * - The archive's thread comes last: lists that it closes by age get headers
  *   with the public URL, for ever, and a start that fails must not have closed
  *   a list without a new post.
+ *
+ *   So do the threads that ask witnesses.
  *
  * - In a cluster, the changes of other brokers follow. (The first turn brings
  *   some already, when the log begins.)
@@ -993,6 +1002,7 @@ broker_close(struct broker *b)
         push_farewell(b->http.push, b->server);
     }
     bridges_stop(b->http.bridges);
+    witnesses_close(b->witnesses);
     if (b->http.hub)
         hub_owner_stop(b->http.hub);
     if (b->membership)

@@ -11,7 +11,7 @@
 #define REST_US 1000000
 
 /* A checkpoint of a list has no more. */
-#define CHECKPOINT_MAX 8192
+#define CHECKPOINT_MAX 20480
 
 enum status
 checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
@@ -43,51 +43,135 @@ checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
 
 /* The file of the closed lists */
 
-/* The size of the checkpoint that is there; 0: none is. */
-static uint64_t
-read_filed(struct set *set, const struct head *head)
-{
-    char text[CHECKPOINT_MAX];
-    struct file_path path = set_path(set, LOG_CHANGES "/" LOG_CHECKPOINT);
-    int fd = open(path.text, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-    struct note note;
-    struct checkpoint checkpoint;
+/* Held while a file is compared and replaced: the archive thread and those of
+ * witnesses do so. */
+static pthread_mutex_t filing = PTHREAD_MUTEX_INITIALIZER;
 
+/* Reads a file of the set into `text`, which lends the rest. */
+static bool
+read_file(struct set *set, const char *name, struct buf *text,
+          struct note *note, struct checkpoint *checkpoint)
+{
+    char bytes[CHECKPOINT_MAX], path[64];
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof(path), LOG_CHANGES "/%s", name);
+    fd = open(set_path(set, path).text, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes));
     file_close(&fd);
-    return n > 0 && !note_read((struct slice){text, (size_t)n}, &note, NULL) &&
-                   !checkpoint_read(&note, &checkpoint, NULL) &&
-                   slice_ends(checkpoint.origin, head->epoch)
-               ? checkpoint.size
-               : 0;
+    if (n > 0)
+        buf_add(text, bytes, (size_t)n);
+    return n > 0 && !note_read(buf_slice(text), note, NULL) &&
+           !checkpoint_read(note, checkpoint, NULL);
 }
 
 static enum status
-write_file(struct set *set, const struct head *head, struct problem *why)
+store_file(struct set *set, const char *name, struct slice text,
+           struct problem *why)
 {
-    struct buf text = {.max = CHECKPOINT_MAX};
-    struct tree_view view;
     struct file_new file = {.fd = -1};
     int dir_fd = -1;
-    enum status rc = checkpoint_open_tree(
-        set, head, head->list_after, head->list_from_us, &view, &text, why);
+    enum status rc = log_folder(set->registry->log, set->log, LOG_CHANGES, true,
+                                &dir_fd, why);
 
-    tree_view_close(&view);
     if (!rc)
-        rc = log_folder(set->registry->log, set->log, LOG_CHANGES, true,
-                        &dir_fd, why);
+        rc = file_begin(&file, dir_fd, name, why);
     if (!rc)
-        rc = file_begin(&file, dir_fd, LOG_CHECKPOINT, why);
-    if (!rc)
-        rc = file_append(&file, buf_slice(&text), why);
+        rc = file_append(&file, text, why);
     if (!rc)
         rc = file_finish(&file, why);
     file_abandon(&file); /* if it was begun, and did not end */
     if (!rc)
         rc = file_sync_dir(dir_fd, why);
     file_close(&dir_fd);
+    return rc;
+}
+
+/* True if a file has a checkpoint of that text. `room` gets the whole. */
+static bool
+has_same(struct set *set, const char *name, struct slice text, struct buf *room)
+{
+    struct note note;
+    struct checkpoint checkpoint;
+
+    return read_file(set, name, room, &note, &checkpoint) &&
+           slice_equal(note.text, text);
+}
+
+/* The size of the checkpoint that is there; 0: none is. */
+static uint64_t
+read_filed(struct set *set, const struct head *head)
+{
+    struct buf text = {.max = CHECKPOINT_MAX};
+    struct checkpoint checkpoint;
+    struct note note;
+    uint64_t size = 0;
+
+    if (read_file(set, LOG_CHECKPOINT, &text, &note, &checkpoint) &&
+        slice_ends(checkpoint.origin, head->epoch))
+        size = checkpoint.size;
+    buf_fini(&text);
+    return size;
+}
+
+/* With the cosignatures that this end already has. */
+static enum status
+write_file(struct set *set, const struct head *head, struct problem *why)
+{
+    struct buf text = {.max = CHECKPOINT_MAX}, room = {.max = CHECKPOINT_MAX};
+    struct tree_view view;
+    struct note note;
+    enum status rc = checkpoint_open_tree(
+        set, head, head->list_after, head->list_from_us, &view, &text, why);
+
+    tree_view_close(&view);
+    if (!rc)
+        rc = note_read(buf_slice(&text), &note, why);
+    pthread_mutex_lock(&filing);
+    if (!rc)
+        rc = store_file(set, LOG_CHECKPOINT,
+                        has_same(set, LOG_WITNESSED, note.text, &room)
+                            ? buf_slice(&room)
+                            : buf_slice(&text),
+                        why);
+    pthread_mutex_unlock(&filing);
+    buf_fini(&room);
     buf_fini(&text);
     return rc;
+}
+
+/* Cosignatures */
+
+enum status
+checkpoint_keep_witnessed(struct set *set, struct slice text,
+                          struct problem *why)
+{
+    struct buf room = {.max = CHECKPOINT_MAX};
+    struct note note;
+    enum status rc = note_read(text, &note, why);
+
+    pthread_mutex_lock(&filing);
+    if (!rc)
+        rc = store_file(set, LOG_WITNESSED, text, why);
+    if (!rc && has_same(set, LOG_CHECKPOINT, note.text, &room))
+        rc = store_file(set, LOG_CHECKPOINT, text, why);
+    pthread_mutex_unlock(&filing);
+    buf_fini(&room);
+    return rc;
+}
+
+bool
+checkpoint_read_witnessed(struct set *set, const struct head *head,
+                          struct buf *text, struct note *note,
+                          struct checkpoint *checkpoint)
+{
+    char origin[NOTE_NAME_SIZE];
+
+    checkpoint_origin(origin, set->registry->options.public_url, set->name,
+                      head->epoch);
+    return read_file(set, LOG_WITNESSED, text, note, checkpoint) &&
+           slice_is(checkpoint->origin, origin);
 }
 
 /* Folding */

@@ -19,6 +19,7 @@
 #include "broker/archive/chore.h"
 #include "broker/archive/folds.h"
 #include "broker/state/tree_db.h"
+#include "proto/tlog/note.h"
 
 struct checkpoints {
     struct chore chore;
@@ -42,3 +43,16 @@ MUST_CHECK enum status
 checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
                      int64_t at_us, struct tree_view *view, struct buf *to,
                      struct problem *why);
+
+/* Stores a checkpoint with cosignatures of witnesses (witnesses.h): in the file
+ * `checkpoint.witnessed` beside the closed lists, and in that of their end, if
+ * it is of that size. */
+MUST_CHECK enum status checkpoint_keep_witnessed(struct set *set,
+                                                 struct slice text,
+                                                 struct problem *why);
+
+/* Reads the last one; `text` lends the note and the checkpoint. False: there is
+ * none of this log. May block. */
+bool checkpoint_read_witnessed(struct set *set, const struct head *head,
+                               struct buf *text, struct note *note,
+                               struct checkpoint *checkpoint);

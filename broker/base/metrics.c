@@ -19,11 +19,12 @@ static const struct row {
 #undef ROW
 
 static const char *const label_names[METRIC_LABELS] = {
-    [LABEL_CODE] = "code",      [LABEL_TRANSPORT] = "transport",
-    [LABEL_LEVEL] = "level",    [LABEL_VERSION] = "version",
-    [LABEL_REASON] = "reason",  [LABEL_LIMIT] = "limit",
-    [LABEL_CERTIFICATE] = "of", [LABEL_DISK] = "kind",
-    [LABEL_RELAY] = "state",    [LABEL_UPSTREAM] = "reason",
+    [LABEL_CODE] = "code",       [LABEL_TRANSPORT] = "transport",
+    [LABEL_LEVEL] = "level",     [LABEL_VERSION] = "version",
+    [LABEL_REASON] = "reason",   [LABEL_LIMIT] = "limit",
+    [LABEL_CERTIFICATE] = "of",  [LABEL_DISK] = "kind",
+    [LABEL_RELAY] = "state",     [LABEL_UPSTREAM] = "reason",
+    [LABEL_WITNESS] = "witness",
 };
 
 #define CLIENT_LABEL(kind, label, ...) label,

@@ -40,6 +40,7 @@ enum metric_label {
     LABEL_DISK,        /* enum metric_disk */
     LABEL_RELAY,       /* enum metric_relay */
     LABEL_UPSTREAM,    /* enum metric_upstream */
+    LABEL_WITNESS,     /* of archive/witnesses.c */
     METRIC_LABELS
 };
 
@@ -142,6 +143,20 @@ enum metric_kind {
         "Room that is free on the file system of the data directory") \
     ROW(DISK_SIZE, GAUGE, NONE, "tidings_disk_size_bytes", \
         "Size of that file system") \
+    ROW(WITNESS_COSIGNATURES, COUNTER, WITNESS, \
+        "tidings_witness_cosignatures_total", \
+        "Checkpoints that the witness has cosigned") \
+    ROW(WITNESS_REFUSALS, COUNTER, WITNESS, \
+        "tidings_witness_refusals_total", \
+        "Checkpoints that the witness has not cosigned, by an answer 4xx or " \
+        "503") \
+    ROW(WITNESS_FAILURES, COUNTER, WITNESS, \
+        "tidings_witness_failures_total", \
+        "Requests that the witness has not answered, or with something else") \
+    ROW(WITNESS_TIME, GAUGE_TIME, WITNESS, \
+        "tidings_witness_last_timestamp_seconds", \
+        "Time of the last cosignature of the witness, since unix epoch in " \
+        "seconds") \
     ROW(LISTS_CLOSED, COUNTER, NONE, "tidings_lists_closed_total", \
         "Change Lists that were closed") \
     ROW(FILES_WRITTEN, COUNTER, NONE, "tidings_list_files_written_total", \

@@ -187,7 +187,8 @@ judge_list(struct names *n, struct entry *e)
     const char *end;
     uint64_t number;
 
-    if (!e->is_dir && !strcmp(e->name, LOG_CHECKPOINT))
+    if (!e->is_dir &&
+        (!strcmp(e->name, LOG_CHECKPOINT) || !strcmp(e->name, LOG_WITNESSED)))
         return JUDGED_KNOWN;
     return known_if(
         !e->is_dir && read_number(e->name, &number, &end) &&

@@ -195,6 +195,11 @@ static const struct option rows[] = {
      SECONDS(checkpoint_every_us, SECOND / 10, 86400 * SECOND), "60",
      "the tree of a set that checkpoints sign has its new changes at least so "
      "often"},
+    {"witness", "\"URL KEY\",...", TEXT(witness), NULL,
+     "witnesses that are asked to cosign the checkpoints of sets that are not "
+     "private: the address of each, and its verifier key, with commas or "
+     "blanks "
+     "between all"},
     {"request-timeout", "SECONDS",
      SECONDS(request_timeout_us, SECOND / 10, 3600 * SECOND), "30",
      "the head of a request has to arrive in so long"},

@@ -116,6 +116,7 @@ struct config {
     int64_t linger_us;      /* how long a commit waits for more posts */
     int64_t heartbeat_us;
     int64_t checkpoint_every_us;
+    char witness[4096];         /* for witnesses_open, unchecked; "": none */
     int64_t request_timeout_us; /* of a head; and see min_rate */
     uint64_t min_rate; /* bytes a second that a peer must move, measured over
                           each request_timeout_us; 0: any */

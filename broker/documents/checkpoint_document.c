@@ -17,20 +17,72 @@ query_is(const struct document_wish *wish, const char *name, uint64_t *number)
     return slice_skip_start(&query, name) && number_read(query, number);
 }
 
+/* The last checkpoint that witnesses have cosigned. */
+struct cosigned {
+    struct buf text;
+    struct note note;
+    struct checkpoint checkpoint;
+    bool is_there;
+};
+
+static void
+read_cosigned(const struct document_wish *wish, struct cosigned *cosigned)
+{
+    *cosigned = (struct cosigned){.text.max = NOTE_BYTES_MAX};
+    cosigned->is_there =
+        checkpoint_read_witnessed(wish->set, &wish->head, &cosigned->text,
+                                  &cosigned->note, &cosigned->checkpoint);
+}
+
+/* Appends the cosignatures to a fresh checkpoint, if they are of the same
+ * text. */
+static void
+add_cosignatures(struct buf *text, const struct cosigned *cosigned)
+{
+    struct slice rest = cosigned->note.signatures;
+    struct note fresh;
+
+    if (!cosigned->is_there || note_read(buf_slice(text), &fresh, NULL) ||
+        !slice_equal(fresh.text, cosigned->note.text))
+        return;
+    while (rest.size > 0) {
+        struct slice line = slice_take(&rest, '\n'), name = line;
+
+        (void)slice_take(&name, ' '); /* the dash */
+        if (slice_equal(slice_take(&name, ' '), cosigned->checkpoint.origin))
+            continue;
+        buf_add_slice(text, line);
+        BUF_ADD(text, "\n");
+    }
+}
+
 /* With ?old=SIZE, the proof that it continues the tree of that size comes
- * before it: what C2SP tlog-witness sends to add-checkpoint. */
+ * before it: what C2SP tlog-witness sends to add-checkpoint. With ?witnessed it
+ * is the last one with cosignatures; they may be of an earlier size. */
 enum status
 checkpoint_open(const struct document_wish *wish, struct document *document,
                 struct problem *why)
 {
+    struct slice query = wish->rest;
     struct buf text = {.max = NOTE_BYTES_MAX}, note = {.max = NOTE_BYTES_MAX};
     struct tree_path path = {.n = 0};
+    struct cosigned cosigned;
     struct tree_view view;
     uint64_t old = 0;
     bool has_old = query_is(wish, "old=", &old);
-    enum status rc =
-        checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note, why);
+    enum status rc = STATUS_OK;
 
+    (void)slice_take(&query, '?');
+    read_cosigned(wish, &cosigned);
+    if (slice_is(query, "witnessed")) {
+        buf_add_slice(&text, buf_slice(&cosigned.text));
+        if (!cosigned.is_there)
+            rc = problem(why, STATUS_NOT_FOUND,
+                         "no witness has cosigned a checkpoint of this set");
+        buf_fini(&cosigned.text);
+        return document_of_text(document, &text, rc, why);
+    }
+    rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note, why);
     if (!rc && old > view.size)
         rc = problem(why, STATUS_NOT_FOUND, "the tree has %" PRIu64 " entries",
                      view.size);
@@ -40,8 +92,11 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
         buf_add_format(&text, "old %" PRIu64 "\n", old);
         tree_path_write(&text, &path);
     }
+    if (!rc)
+        add_cosignatures(&note, &cosigned);
     buf_add_slice(&text, buf_slice(&note));
     buf_fini(&note);
+    buf_fini(&cosigned.text);
     tree_view_close(&view);
     return document_of_text(document, &text, rc, why);
 }
@@ -112,6 +167,7 @@ proof_open(const struct document_wish *wish, struct document *document,
 {
     struct buf text = {.max = NOTE_BYTES_MAX + 2 * FRAGMENT_MAX},
                note = {.max = NOTE_BYTES_MAX};
+    struct cosigned cosigned;
     struct tree_path path;
     struct tree_view view;
     uint64_t seq = 0;
@@ -120,7 +176,18 @@ proof_open(const struct document_wish *wish, struct document *document,
     if (!query_is(wish, "seq=", &seq) || seq == 0)
         return problem(why, STATUS_MALFORMED,
                        "seq: the number of an entry, from 1 on");
-    rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note, why);
+    read_cosigned(wish, &cosigned);
+    if (cosigned.is_there && seq <= cosigned.checkpoint.size &&
+        cosigned.checkpoint.size <= wish->head.last) {
+        rc = tree_view_open(&view, set_path(wish->set, "").text,
+                            wish->registry->log, wish->set->log, &wish->head,
+                            cosigned.checkpoint.size, why);
+        buf_add_slice(&note, buf_slice(&cosigned.text));
+    } else {
+        rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note,
+                                  why);
+    }
+    buf_fini(&cosigned.text);
     if (!rc && seq > view.size)
         rc = problem(why, STATUS_NOT_FOUND, "the tree has %" PRIu64 " entries",
                      view.size);

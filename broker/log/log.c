@@ -642,8 +642,10 @@ purge_step(struct log *log, const struct engine_trash *trash,
          * this thread would make them. */
         bool is_whole = trash->is_whole && !has_set(log, trash->name);
 
-        if (is_whole)
+        if (is_whole) {
             unlink(file_path("%s/" LOG_CHECKPOINT, lists.text).text);
+            unlink(file_path("%s/" LOG_WITNESSED, lists.text).text);
+        }
         /* Removes the folder if it is empty; a set that was made again has
          * files in it. */
         rmdir(lists.text);

@@ -361,6 +361,7 @@ MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
 #define LOG_CHANGES    "changes"
 #define LOG_CONTENT    "content"
 #define LOG_CHECKPOINT "checkpoint"
+#define LOG_WITNESSED  "checkpoint.witnessed"
 
 /* Opens a folder of the set's directory for documents, made if `is_made`: who
  * may pass the data directory may read them. The caller closes it. May block.

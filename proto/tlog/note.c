@@ -266,9 +266,10 @@ take_signature(struct slice line, const struct note_key *key,
     return memcmp(id, bytes, ID_SIZE) == 0;
 }
 
-enum status
-note_check(const struct note *note, const struct note_key *key,
-           uint64_t *time_s, struct problem *why)
+/* As note_check; *line: the signature's. */
+static enum status
+check_line(const struct note *note, const struct note_key *key,
+           uint64_t *time_s, struct slice *line, struct problem *why)
 {
     struct slice rest = note->signatures;
     unsigned char bytes[SIGNED_MAX];
@@ -279,7 +280,8 @@ note_check(const struct note *note, const struct note_key *key,
         size_t before = ID_SIZE;
         bool is_right;
 
-        if (!take_signature(slice_take(&rest, '\n'), key, bytes))
+        *line = slice_take(&rest, '\n');
+        if (!take_signature(*line, key, bytes))
             continue;
         if (key->kind == NOTE_COSIGNATURE) {
             struct slice time = {(char *)bytes + ID_SIZE, TIME_SIZE};
@@ -301,6 +303,30 @@ note_check(const struct note *note, const struct note_key *key,
     }
     return problem(why, STATUS_NOT_FOUND, "it has no signature of %s",
                    key->name);
+}
+
+enum status
+note_check(const struct note *note, const struct note_key *key,
+           uint64_t *time_s, struct problem *why)
+{
+    struct slice line;
+
+    return check_line(note, key, time_s, &line, why);
+}
+
+bool
+note_copy_signature(const struct note *note, const struct note_key *key,
+                    struct buf *to)
+{
+    uint64_t time_s;
+    struct slice line;
+
+    if (check_line(note, key, &time_s, &line, NULL) ||
+        (key->kind == NOTE_COSIGNATURE && time_s == 0))
+        return false;
+    buf_add_slice(to, line);
+    BUF_ADD(to, "\n");
+    return true;
 }
 
 /* Proofs */

@@ -82,6 +82,11 @@ MUST_CHECK enum status note_check(const struct note *note,
                                   const struct note_key *key, uint64_t *time_s,
                                   struct problem *why);
 
+/* Appends the line of that signature to `to`, if it is right. False: it is not,
+ * or there is none. */
+bool note_copy_signature(const struct note *note, const struct note_key *key,
+                         struct buf *to);
+
 /* An entry's place in the tree of a checkpoint. A broker puts into `extra` what
  * the leaf is made of: the digest of the log before the entry, and the entry.
  */

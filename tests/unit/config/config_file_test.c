@@ -259,7 +259,7 @@ keep_option(const char *name, const char *line, void *user)
         "listen-unix",   "peer-tokens",   "jwt-keys",        "jwt-issuer",
         "jwt-audience",  "jwt-client",    "allow-origins",   "access-log",
         "otlp",          "otlp-token",    "postgresql",      "postgresql-as",
-        "archive",       "s3-credentials"};
+        "archive",       "s3-credentials", "witness"};
 
     struct examined *e = user;
     char option[80];
