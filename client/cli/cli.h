@@ -18,7 +18,7 @@ extern const struct command publish_command, follow_command, set_list_command,
     subscriptions_end_command, bridges_command, relays_command, tail_command,
     watch_command, get_command, healthy_command, mcp_command, status_command,
     sync_command, audit_command, diff_command, doctor_command, harvest_command,
-    verify_command, prove_command;
+    verify_command, prove_command, witness_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

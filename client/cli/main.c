@@ -14,6 +14,7 @@ static const struct command *const commands[] = {
     &diff_command,
     &verify_command,
     &prove_command,
+    &witness_command,
     &harvest_command,
     &watch_command,
     &get_command,

@@ -24,7 +24,9 @@
 /* A request. Lent until the function returns; a header that the request does
  * not have is empty. */
 struct arrival {
-    bool is_post;             /* else GET */
+    struct callback_connection *from; /* for callback_answer */
+    bool is_post;                     /* else GET */
+    struct slice path;
     struct slice query;       /* behind "?", as sent */
     struct slice type;        /* Content-Type */
     struct slice signature;   /* X-Hub-Signature */
@@ -36,8 +38,11 @@ struct arrival {
 };
 
 struct reply {
+    bool is_later;   /* callback_answer will say; nothing else is looked at */
     unsigned status; /* 404 unless set */
-    struct buf text; /* text/plain; at first empty */
+    unsigned retry_after_s; /* 0: none */
+    const char *type;       /* of the text; NULL: text/plain */
+    struct buf text;        /* at first empty */
 };
 
 /* Must not free its route, nor close the server. */
@@ -65,6 +70,7 @@ struct td_callback {
     struct descriptor *descriptor;
     struct timer pause; /* until it accepts again */
     struct list routes;
+    struct route *only;      /* takes every path; NULL: routes have tokens */
     struct list connections; /* the oldest first */
     unsigned n_connections;
     size_t n_bodies; /* bytes of memory of all bodies under way */
@@ -89,6 +95,11 @@ struct tenant {
 
 /* One connection (callback_connection.c). */
 struct callback_connection;
+
+/* Answers a request whose route_fn has left that for later. The connection
+ * waits for it, unless the callback closes. Takes the text of the reply. */
+void callback_answer(struct callback_connection *connection,
+                     struct reply *reply);
 
 /* Takes over `fd`, an accepted socket; closes it if there is no memory. */
 void callback_connection_new(struct td_callback *callback, int fd);

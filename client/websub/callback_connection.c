@@ -55,7 +55,7 @@
 /* Bytes of an answer: the longest text repeats a challenge of the target. */
 #define ANSWER_MAX (REQUEST_TARGET_MAX + 1024)
 
-enum phase { PHASE_HEAD, PHASE_BODY, PHASE_LINGER };
+enum phase { PHASE_HEAD, PHASE_BODY, PHASE_WAIT, PHASE_LINGER };
 
 struct callback_connection {
     struct list node;
@@ -122,7 +122,7 @@ callback_connections_evict(struct td_callback *callback)
     struct callback_connection *c;
 
     list_walk (c, &callback->connections, node)
-        if (c->phase != PHASE_BODY) {
+        if (c->phase != PHASE_BODY && c->phase != PHASE_WAIT) {
             close_connection(c);
             return true;
         }
@@ -162,26 +162,42 @@ renew_patience(struct callback_connection *c)
 /* Answers the request, and awaits the next one unless this one is the last. A
  * browser must never take the text for a page (W-058). */
 static void
-send_answer(struct callback_connection *c, unsigned status, struct slice text)
+send_reply(struct callback_connection *c, const struct reply *reply)
 {
-    char date[HTTPDATE_SIZE];
+    char date[HTTPDATE_SIZE], retry[40] = "";
+    unsigned status = reply->status;
 
     httpdate_write(date, time(NULL));
+    if (reply->retry_after_s > 0)
+        snprintf(retry, sizeof(retry), "Retry-After: %u\r\n",
+                 reply->retry_after_s);
     buf_add_format(&c->out,
                    "HTTP/1.1 %u %s\r\n"
                    "Date: %s\r\n"
-                   "Content-Type: text/plain\r\n"
+                   "Content-Type: %s\r\n"
                    "X-Content-Type-Options: nosniff\r\n"
                    "Content-Length: %zu\r\n"
-                   "%s"
+                   "%s%s"
                    "Connection: %s\r\n"
                    "\r\n",
-                   status, response_reason(status), date, text.size,
-                   status == 405 ? "Allow: GET, POST\r\n" : "",
+                   status, response_reason(status), date,
+                   reply->type ? reply->type : "text/plain", reply->text.size,
+                   status == 405 ? "Allow: GET, POST\r\n" : "", retry,
                    c->is_last ? "close" : "keep-alive");
-    buf_add_slice(&c->out, text);
+    buf_add_slice(&c->out, buf_slice(&reply->text));
+    c->out.failed |= reply->text.failed;
     c->phase = c->is_last ? PHASE_LINGER : PHASE_HEAD;
     renew_patience(c);
+}
+
+static void
+send_answer(struct callback_connection *c, unsigned status, struct slice text)
+{
+    struct reply reply = {.status = status, .text.max = ANSWER_MAX};
+
+    buf_add_slice(&reply.text, text);
+    send_reply(c, &reply);
+    buf_fini(&reply.text);
 }
 
 /* Answers, and reads no further request, as its begin is unknown. */
@@ -216,7 +232,9 @@ hand_over(struct callback_connection *c, const struct request_head *h)
 {
     struct route *route = c->route;
     struct arrival arrival = {
+        .from = c,
         .is_post = slice_is(h->method, "POST"),
+        .path = h->path,
         .query = h->query,
         .type = head_field(h, "Content-Type"),
         .signature = head_field(h, "X-Hub-Signature"),
@@ -232,8 +250,12 @@ hand_over(struct callback_connection *c, const struct request_head *h)
     buf_init(&c->body, 0);
     c->route = NULL;
     route->fn(&arrival, &reply, route->user);
-    send_answer(c, reply.status, buf_slice(&reply.text));
-    c->out.failed |= reply.text.failed;
+    if (reply.is_later) {
+        c->phase = PHASE_WAIT;
+        timer_stop(&c->timer);
+    } else {
+        send_reply(c, &reply);
+    }
     buf_fini(&reply.text);
     buf_fini(&arrival.body);
 }
@@ -361,6 +383,8 @@ find_route(const struct td_callback *callback, struct slice path)
     struct route *r, *found = NULL;
     const char *token;
 
+    if (callback->only)
+        return callback->only;
     if (path.size <= TOKEN_SIZE)
         return NULL;
     token = path.data + path.size - TOKEN_SIZE;
@@ -493,6 +517,7 @@ go_on(struct callback_connection *c)
         if (is_stuck(c) && !flush_answer(c))
             return false;
         goes_on = !is_stuck(c) && c->phase != PHASE_LINGER &&
+                  c->phase != PHASE_WAIT &&
                   (c->phase == PHASE_HEAD ? take_head(c) : take_body(c));
     } while (goes_on);
     if (!is_stuck(c) && c->phase == PHASE_LINGER) {
@@ -503,8 +528,18 @@ go_on(struct callback_connection *c)
         close_connection(c);
         return false;
     }
-    descriptor_set(c->descriptor, is_stuck(c) ? READY_WRITE : READY_READ);
+    descriptor_set(c->descriptor, is_stuck(c)              ? READY_WRITE
+                                  : c->phase == PHASE_WAIT ? 0
+                                                           : READY_READ);
     return true;
+}
+
+void
+callback_answer(struct callback_connection *c, struct reply *reply)
+{
+    send_reply(c, reply);
+    buf_fini(&reply->text);
+    go_on(c);
 }
 
 /* Reads once. False: it closed the connection. `*n`: bytes. */
@@ -531,6 +566,8 @@ on_ready(int events, void *user)
     ssize_t n;
 
     (void)events;
+    if (c->phase == PHASE_WAIT)
+        return;
     if (is_stuck(c) || receive_bytes(c, &n))
         go_on(c);
 }
@@ -544,10 +581,10 @@ on_timer(void *user)
     ssize_t n = 1;
 
     c->is_late = true;
-    while (c->is_late && n > 0 && c->phase != PHASE_LINGER && !is_stuck(c))
+    while (c->is_late && n > 0 && c->phase < PHASE_WAIT && !is_stuck(c))
         if (!receive_bytes(c, &n) || !go_on(c))
             return;
-    if (!c->is_late)
+    if (!c->is_late || c->phase == PHASE_WAIT)
         return;
     if (is_stuck(c) || c->phase == PHASE_LINGER ||
         (c->phase == PHASE_HEAD && !c->in_size)) {

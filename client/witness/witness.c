@@ -1,0 +1,635 @@
+#include "client/witness/witness.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/db.h"
+#include "base/file.h"
+#include "client/lib/trust.h"
+#include "client/websub/callback.h"
+#include "client/witness/source_tree.h"
+#include "proto/base64.h"
+#include "proto/number.h"
+
+#define KEY_FILE   "witness.key"
+#define STATE_FILE "witness.db"
+
+/* Bytes of a request. */
+#define BODY_MAX ((size_t)64 * 1024)
+
+/* Lines of the proof. */
+#define PATH_MAX_LINES 63
+
+/* Requests that wait for a reading at most; its time, while the log waits and
+ * after its answer; seconds until the log should ask again. */
+#define WAITING_MAX 64
+#define READING_MS  5000
+#define LONGER_MS   60000
+#define RETRY_S     2
+
+static const char *const steps[] = {
+    "CREATE TABLE logs (origin TEXT PRIMARY KEY, hash TEXT UNIQUE,"
+    " size INTEGER, checkpoint TEXT, epoch TEXT, last INTEGER, digest BLOB,"
+    " last_us INTEGER, next TEXT, name TEXT, roots BLOB);",
+};
+
+static const struct db_kind kind = {
+    .name = "the state of this witness",
+    .mode = DB_OWN,
+    .steps = steps,
+    .n_steps = 1,
+};
+
+/* A request that waits until its set was read. */
+struct submission {
+    struct list node;
+    struct callback_connection *from; /* NULL: it has its answer; the reading
+                                         goes on */
+    struct buf body;
+};
+
+struct witness {
+    const struct witness_options *options;
+    struct td_client *client;
+    struct db db;
+    struct signing_key *signing;
+    struct note_key own;
+    struct td_callback *callback;
+    struct list waiting;
+    size_t n_waiting;
+    bool has_some;
+    bool is_unread; /* the last reading was not done in its time */
+};
+
+/* A log, as it is kept. */
+struct followed {
+    char hash[2 * DIGEST_SIZE + 1];
+    uint64_t size; /* of the last cosigned checkpoint; 0: none */
+    struct buf checkpoint;
+    struct source_tree tree;
+};
+
+/* Keys */
+
+static enum status
+write_key(const struct witness *w, const unsigned char *secret, int dir_fd,
+          struct problem *why)
+{
+    char public[NOTE_KEY_SIZE], text[NOTE_KEY_SIZE + 128];
+    unsigned char line[2 * SIGNING_KEY_SIZE];
+    struct file_new file = {.fd = -1};
+    enum status rc = file_begin(&file, dir_fd, KEY_FILE, why);
+
+    note_key_write(public, &w->own);
+    EVP_EncodeBlock(line, secret, SIGNING_KEY_SIZE);
+    snprintf(text, sizeof(text), "# %s\n%s\n", public, (char *)line);
+    if (!rc && fchmod(file.fd, 0600))
+        rc = problem_errno(why, "cannot protect", KEY_FILE);
+    if (!rc)
+        rc = file_append(&file, slice_of(text), why);
+    if (!rc)
+        rc = file_finish(&file, why);
+    file_abandon(&file); /* if it was begun, and did not end */
+    OPENSSL_cleanse(text, sizeof(text));
+    OPENSSL_cleanse(line, sizeof(line));
+    return rc ? rc : file_sync_dir(dir_fd, why);
+}
+
+/* Takes the name and the secret out of the text of the file. */
+static bool
+read_key(struct witness *w, struct slice text, unsigned char *secret)
+{
+    struct slice line = slice_take(&text, '\n');
+
+    if (!slice_skip_start(&line, "# ") || note_key_read(line, &w->own, NULL) ||
+        w->own.kind != NOTE_COSIGNATURE)
+        return false;
+    line = slice_take(&text, '\n');
+    return line.size == 44 && base64_decode(line, secret) == SIGNING_KEY_SIZE;
+}
+
+/* Reads our own key, or makes it, when the address is known. */
+static enum status
+open_key(struct witness *w, int dir_fd, struct problem *why)
+{
+    const struct witness_options *o = w->options;
+    struct file_path path = file_path("%s/" KEY_FILE, o->dir);
+    const char *name =
+        o->name ? o->name : strstr(td_callback_url(w->callback), "://") + 3;
+    unsigned char secret[SIGNING_KEY_SIZE + 4];
+    char text[NOTE_KEY_SIZE + 128];
+    size_t size = sizeof(text);
+    bool is_new = access(path.text, F_OK) != 0;
+    enum status rc = STATUS_OK;
+
+    if (is_new && !signing_key_make(secret))
+        return problem_memory(why);
+    if (!is_new)
+        rc = secret_file_read(path.text, text, &size, why);
+    if (!rc && !is_new &&
+        (!read_key(w, (struct slice){text, size}, secret) ||
+         (o->name && strcmp(o->name, w->own.name) != 0)))
+        rc = problem(why, STATUS_INVALID, "%s: it is no key of %s", path.text,
+                     o->name ? o->name : "a witness");
+    w->signing = rc ? NULL : signing_key_new(secret);
+    if (!rc && !w->signing)
+        rc = problem_memory(why);
+    if (!rc && is_new) {
+        char check[NOTE_KEY_SIZE];
+
+        w->own.kind = NOTE_COSIGNATURE;
+        snprintf(w->own.name, sizeof(w->own.name), "%s", name);
+        memcpy(w->own.public, signing_key_public(w->signing), SIGNING_KEY_SIZE);
+        note_key_write(check, &w->own);
+        rc = note_key_read(slice_of(check), &w->own, why);
+        if (!rc)
+            rc = write_key(w, secret, dir_fd, why);
+    }
+    OPENSSL_cleanse(secret, sizeof(secret));
+    OPENSSL_cleanse(text, sizeof(text));
+    return rc;
+}
+
+/* Logs */
+
+/* Finds the set of an origin, and its epoch; NULL: it is unknown. The URL is
+ * the caller's. */
+static char *
+find_set(const struct witness *w, struct slice origin, char **epoch)
+{
+    const char *sets = slice_find(origin, "/sets/"), *end = NULL;
+    struct slice host, name, scheme;
+    char *url = NULL;
+
+    if (sets)
+        end = memrchr(sets, '/', (size_t)(origin.data + origin.size - sets));
+    if (!sets || end < sets + sizeof("/sets/"))
+        return NULL;
+    host = slice_between(origin.data, sets);
+    name = slice_between(sets, end);
+    for (char *const *at = w->options->urls; *at; at++) {
+        struct slice place = slice_of(*at), source;
+        const char *of_set = strstr(*at, "/sets/");
+        bool is_same;
+
+        if (slice_ends(place, "/.well-known/resourcesync"))
+            place.size -= sizeof("/.well-known/resourcesync") - 1;
+        while (place.size > 0 && place.data[place.size - 1] == '/')
+            place.size--;
+        source = of_set ? slice_between(*at, of_set) : place;
+        place = slice_from(place, source.size);
+        if (of_set && !slice_equal(place, name) &&
+            (place.size < name.size || place.data[name.size] != '/' ||
+             memcmp(place.data, name.data, name.size) != 0))
+            continue;
+        scheme = source;
+        is_same = slice_skip_past(&scheme, "://") && slice_equal(scheme, host);
+        if (url && !is_same)
+            continue;
+        free(url);
+        if (asprintf(&url, "%.*s%.*s", SLICE_ARG(source), SLICE_ARG(name)) < 0)
+            return NULL;
+        if (is_same)
+            break;
+    }
+    *epoch = url ? slice_dup(slice_between(end + 1, origin.data + origin.size))
+                 : NULL;
+    return url;
+}
+
+static enum status
+load(struct witness *w, const char *origin, struct followed *f,
+     struct problem *why)
+{
+    struct buf roots = {.max = sizeof(f->tree.edge.roots)};
+    struct list_chain *chain = &f->tree.chain;
+    struct digest hash;
+    struct buf hex;
+    enum status rc;
+
+    *f = (struct followed){.checkpoint.max = NOTE_BYTES_MAX};
+    digest_sha256(&hash, slice_of(origin));
+    buf_init_fixed(&hex, f->hash, sizeof(f->hash));
+    buf_add_hex(&hex, hash.bytes, DIGEST_SIZE);
+    buf_add(&hex, "", 1);
+    rc = db_find(&w->db, NULL, why, NULL,
+                 "SELECT size, checkpoint, epoch, last, digest, last_us, next,"
+                 " name, roots FROM logs WHERE origin=?",
+                 DB_VALUES(origin),
+                 DB_INTO(&f->size, &f->checkpoint, &chain->epoch, &chain->last,
+                         &chain->digest, &chain->last_us, &chain->next,
+                         &chain->name, &roots));
+    f->tree.edge.size = chain->last;
+    if (roots.size > 0)
+        memcpy(f->tree.edge.roots, roots.data, roots.size);
+    buf_fini(&roots);
+    return rc;
+}
+
+/* On the disk when it returns. */
+static enum status
+save(struct witness *w, const char *origin, const struct followed *f,
+     struct problem *why)
+{
+    const struct list_chain *chain = &f->tree.chain;
+
+    return DB_DO(&w->db, NULL, why,
+                 "INSERT OR REPLACE INTO logs VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+                 origin, f->hash, f->size, buf_slice(&f->checkpoint),
+                 chain->epoch, chain->last, &chain->digest, chain->last_us,
+                 chain->next, chain->name,
+                 db_bytes(f->tree.edge.roots, sizeof(f->tree.edge.roots)));
+}
+
+/* Judging */
+
+static void
+say_reply(struct reply *reply, unsigned status, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    reply->status = status;
+    buf_clear(&reply->text);
+    buf_add_text(&reply->text, text);
+    BUF_ADD(&reply->text, "\n");
+}
+
+/* What a request has. */
+struct request {
+    uint64_t old;
+    struct tree_path path;
+    struct note note;
+    struct checkpoint checkpoint;
+};
+
+static bool
+read_request(struct slice body, struct request *r)
+{
+    struct slice line = slice_take(&body, '\n');
+
+    if (!slice_skip_start(&line, "old ") || !number_read(line, &r->old) ||
+        (line.size > 1 && line.data[0] == '0'))
+        return false;
+    return tree_path_take(&body, &r->path) && r->path.n <= PATH_MAX_LINES &&
+           !note_read(body, &r->note, NULL) &&
+           !checkpoint_read(&r->note, &r->checkpoint, NULL);
+}
+
+/* Appends the signatures of the log to `to`. 0: it has some; 404: no key is of
+ * its host; 403: it has none of such a key, or a wrong one. */
+static unsigned
+check_signatures(const struct witness *w, const struct request *r,
+                 const char *origin, struct buf *to)
+{
+    const struct trust *trust = w->client->trust;
+    unsigned status = 404;
+
+    for (size_t i = 0; trust && i < trust->n_keys; i++) {
+        struct note_key key = trust->keys[i];
+        const char *end = strstr(key.name, "/sets/");
+        uint64_t time_s;
+        struct problem why;
+
+        if (!end || strncmp(key.name, origin,
+                            (size_t)(end - key.name) + strlen("/sets/")) != 0)
+            continue;
+        snprintf(key.name, sizeof(key.name), "%s", origin);
+        if (note_check(&r->note, &key, &time_s, &why) == STATUS_DIFFERENT)
+            return 403;
+        if (note_copy_signature(&r->note, &key, to))
+            status = 0;
+        else if (status == 404)
+            status = 403;
+    }
+    return status;
+}
+
+/* Stores what a log has signed, and what we know. */
+static void
+keep_evidence(struct witness *w, const struct followed *f,
+              const struct request *r, struct slice request,
+              const struct digest *own)
+{
+    struct buf text = {.max = 3 * NOTE_BYTES_MAX};
+    struct problem why = {""};
+    char name[64], line[2048];
+    int dir_fd = -1;
+
+    (void)slice_skip_past(&request, "\n\n");
+    buf_add_slice(&text, request);
+    if (own) {
+        char root[DIGEST_TEXT_SIZE + 1] = "";
+
+        digest_write(root, own);
+        buf_add_format(&text, "\nits lists have the root %s\n", root);
+    }
+    BUF_ADD(&text, "\ncosigned before:\n");
+    buf_add_slice(&text, buf_slice(&f->checkpoint));
+    buf_add(&text, "", 1);
+    snprintf(name, sizeof(name), "evidence-%.16s-%" PRIu64, f->hash,
+             r->checkpoint.size);
+    if (!file_open_folder(AT_FDCWD, w->options->dir, &dir_fd, &why) &&
+        !text.failed)
+        (void)!file_store(dir_fd, name, text.data, &why);
+    file_close(&dir_fd);
+    buf_fini(&text);
+    snprintf(line, sizeof(line),
+             "%.*s has signed another history than it shows: %s/%s%s%s",
+             SLICE_ARG(slice_cut(r->checkpoint.origin, 200)), w->options->dir,
+             name, why.text[0] ? ": " : "", why.text);
+    w->options->on_text(line, NULL);
+}
+
+/* The checks that need no reading. True: the reading is left. */
+static bool
+check_request(const struct followed *f, const struct request *r,
+              struct reply *reply)
+{
+    const struct checkpoint *new = &r->checkpoint;
+    struct checkpoint last = {.size = 0};
+    struct note note;
+    struct digest empty;
+
+    digest_sha256(&empty, SLICE(""));
+    if (f->size > 0 && (note_read(buf_slice(&f->checkpoint), &note, NULL) ||
+                        checkpoint_read(&note, &last, NULL))) {
+        say_reply(reply, 500, "the state of this witness is damaged");
+    } else if (r->old > new->size) {
+        say_reply(reply, 400, "old is larger than the checkpoint");
+    } else if (r->old != f->size) {
+        say_reply(reply, 409, "%" PRIu64, f->size);
+        reply->type = "text/x.tlog.size";
+    } else if (r->old == 0
+                   ? r->path.n > 0 || (new->size == 0 &&
+                                       !digest_is_equal(&new->root, &empty))
+                   : !tree_continues(r->old, &last.root, new->size, &new->root,
+                                     &r->path)) {
+        say_reply(reply, 422, "the checkpoint does not continue the last one");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* Compares the root with that of the lists. */
+static void
+compare_root(struct witness *w, struct followed *f, const struct request *r,
+             struct slice body, const char *url, const char *epoch,
+             int64_t reading_ms, struct reply *reply)
+{
+    const struct checkpoint *new = &r->checkpoint;
+    struct tree_edge edge = {.size = 0};
+    struct digest root;
+    enum status rc = STATUS_OK;
+
+    if (new->size > 0)
+        rc = source_tree_read(w->client, url, epoch, &f->tree, new->size, &edge,
+                              clock_steady_ms() + reading_ms);
+    tree_edge_root(&edge, &root);
+    if (rc == STATUS_CONFLICT) {
+        say_reply(reply, 404, "%s", td_problem(w->client));
+    } else if (rc) {
+        say_reply(reply, 503, "%s", td_problem(w->client));
+        reply->retry_after_s = RETRY_S;
+        w->is_unread = rc == STATUS_BUSY;
+    } else if (!digest_is_equal(&root, &new->root)) {
+        say_reply(reply, 422, "the lists of the set have another root");
+        keep_evidence(w, f, r, body, &root);
+    }
+}
+
+/* Signs and keeps the checkpoint; the answer follows. */
+static void
+cosign(struct witness *w, const char *origin, struct followed *f,
+       const struct request *r, const struct buf *signatures,
+       struct reply *reply)
+{
+    struct buf line = {.max = NOTE_KEY_SIZE + 256};
+    struct problem why = {""};
+    bool is_signed = note_sign(&line, r->note.text, w->own.name, w->signing,
+                               NOTE_COSIGNATURE, (uint64_t)time(NULL));
+
+    buf_clear(&f->checkpoint);
+    buf_add_slice(&f->checkpoint, r->note.text);
+    BUF_ADD(&f->checkpoint, "\n");
+    buf_add_slice(&f->checkpoint, buf_slice(signatures));
+    buf_add_slice(&f->checkpoint, buf_slice(&line));
+    f->size = r->checkpoint.size;
+    if (!is_signed || line.failed || f->checkpoint.failed) {
+        say_reply(reply, 500, "no memory");
+    } else if (save(w, origin, f, &why)) {
+        say_reply(reply, 500, "the checkpoint cannot be kept");
+        w->options->on_text(why.text, NULL);
+    } else {
+        reply->status = 200;
+        buf_add_slice(&reply->text, buf_slice(&line));
+    }
+    buf_fini(&line);
+}
+
+/* Judges a request. `reading_ms` 0: one that needs a reading is left for
+ * later. */
+static void
+judge(struct witness *w, struct slice body, int64_t reading_ms,
+      struct reply *reply)
+{
+    struct buf signatures = {.max = NOTE_BYTES_MAX};
+    struct followed f = {.size = 0};
+    struct problem why = {""};
+    struct request r;
+    char *origin = NULL, *url = NULL, *epoch = NULL;
+    unsigned status;
+
+    reply->status = 0;
+    w->is_unread = false;
+    if (!read_request(body, &r)) {
+        say_reply(reply, 400, "it is no request of add-checkpoint");
+        return;
+    }
+    origin = slice_dup(r.checkpoint.origin);
+    if (origin && strlen(origin) < NOTE_NAME_SIZE)
+        url = find_set(w, r.checkpoint.origin, &epoch);
+    status = url && epoch ? check_signatures(w, &r, origin, &signatures) : 404;
+    if (status)
+        say_reply(reply, status,
+                  status == 404 ? "this witness does not know the origin"
+                                : "no key of the origin has signed it");
+    else if (load(w, origin, &f, &why))
+        say_reply(reply, 500, "the state of this witness cannot be read");
+    else if (!check_request(&f, &r, reply) && reply->status == 422 &&
+             r.old == r.checkpoint.size && r.old > 0)
+        keep_evidence(w, &f, &r, body, NULL);
+    if (!reply->status && r.old < r.checkpoint.size) {
+        reply->is_later = reading_ms == 0;
+        if (reading_ms > 0) {
+            compare_root(w, &f, &r, body, url, epoch, reading_ms, reply);
+            if (reply->status && save(w, origin, &f, &why))
+                w->options->on_text(why.text, NULL);
+        }
+    }
+    if (!reply->status && !reply->is_later)
+        cosign(w, origin, &f, &r, &signatures, reply);
+    if (why.text[0])
+        w->options->on_text(why.text, NULL);
+    buf_fini(&signatures);
+    buf_fini(&f.checkpoint);
+    free(origin);
+    free(url);
+    free(epoch);
+}
+
+/* The server */
+
+static void
+show_checkpoint(struct witness *w, struct slice path, struct reply *reply)
+{
+    struct slice hash;
+
+    path.size -= sizeof("/checkpoint") - 1;
+    if (path.size < 2 * DIGEST_SIZE)
+        return;
+    hash = slice_from(path, path.size - 2 * DIGEST_SIZE);
+    if (!db_find(&w->db, NULL, NULL, NULL,
+                 "SELECT checkpoint FROM logs WHERE hash=?", DB_VALUES(hash),
+                 DB_INTO(&reply->text)) &&
+        reply->text.size > 0)
+        reply->status = 200;
+}
+
+static void
+on_request(struct arrival *arrival, struct reply *reply, void *user)
+{
+    struct witness *w = user;
+    struct submission *one;
+
+    if (!arrival->is_post && slice_ends(arrival->path, "/checkpoint")) {
+        show_checkpoint(w, arrival->path, reply);
+        return;
+    }
+    if (!arrival->is_post || !slice_ends(arrival->path, "/add-checkpoint"))
+        return;
+    judge(w, buf_slice(&arrival->body), 0, reply);
+    if (!reply->is_later)
+        return;
+    one = w->n_waiting < WAITING_MAX ? memory_new(1, sizeof(*one)) : NULL;
+    if (!one) {
+        reply->is_later = false;
+        say_reply(reply, 503, "too many requests wait");
+        reply->retry_after_s = RETRY_S;
+        return;
+    }
+    one->from = arrival->from;
+    one->body = arrival->body;
+    buf_init(&arrival->body, 0);
+    list_append(&w->waiting, &one->node);
+    w->n_waiting++;
+    w->has_some = true;
+}
+
+/* Judges the first request that waits. A reading that was not done in its time
+ * goes on when nobody waits: the log asks again. */
+static void
+judge_next(struct witness *w)
+{
+    struct submission *one =
+        list_entry(list_first(&w->waiting), struct submission, node);
+    struct reply reply = {.text.max = NOTE_BYTES_MAX};
+
+    list_remove(&one->node);
+    w->n_waiting--;
+    client_begin(w->client);
+    judge(w, buf_slice(&one->body), one->from ? READING_MS : LONGER_MS, &reply);
+    if (one->from)
+        callback_answer(one->from, &reply);
+    buf_fini(&reply.text);
+    if (one->from && w->is_unread && list_is_empty(&w->waiting)) {
+        one->from = NULL;
+        list_append(&w->waiting, &one->node);
+        w->n_waiting++;
+        return;
+    }
+    buf_fini(&one->body);
+    free(one);
+}
+
+/* Life */
+
+static enum status
+open_state(struct witness *w, struct problem *why)
+{
+    struct file_path path = file_path("%s/" STATE_FILE, w->options->dir);
+    int dir_fd = -1;
+    enum status rc = file_make_dirs(w->options->dir, why);
+
+    if (!rc)
+        rc = file_open_folder(AT_FDCWD, w->options->dir, &dir_fd, why);
+    if (!rc)
+        rc = db_open_kind(&w->db, &kind, path.text, why);
+    if (!rc &&
+        td_callback_open(w->client, w->options->listen, NULL, &w->callback))
+        rc = STATUS_IO;
+    if (!rc)
+        rc = open_key(w, dir_fd, why);
+    file_close(&dir_fd);
+    return rc;
+}
+
+static enum status
+serve(struct witness *w)
+{
+    char key[NOTE_KEY_SIZE];
+    enum status rc = STATUS_OK;
+
+    w->callback->only = route_new(w->callback, BODY_MAX, on_request, w);
+    if (!w->callback->only)
+        return problem_memory(&w->client->problem);
+    note_key_write(key, &w->own);
+    w->options->on_ready(td_callback_url(w->callback), key);
+    while (!rc) {
+        w->has_some = !list_is_empty(&w->waiting);
+        rc = w->has_some ? STATUS_OK
+                         : client_wait(w->client, 3600000, &w->has_some);
+        if (!rc && !list_is_empty(&w->waiting))
+            judge_next(w);
+    }
+    return rc;
+}
+
+enum status
+witness_run(struct td_client *client, const struct witness_options *options)
+{
+    struct witness w = {.options = options, .client = client};
+    enum status rc;
+    struct submission *one;
+
+    list_init(&w.waiting);
+    client_begin(client);
+    for (char *const *at = options->urls; *at; at++)
+        if (client_add_source(client, *at))
+            return STATUS_MEMORY;
+    rc = open_state(&w, &client->problem);
+    if (!rc)
+        rc = serve(&w);
+    list_until_empty (one, &w.waiting, node) {
+        list_remove(&one->node);
+        buf_fini(&one->body);
+        free(one);
+    }
+    if (w.callback)
+        route_free(w.callback->only);
+    td_callback_close(w.callback);
+    db_close(&w.db);
+    signing_key_free(w.signing);
+    return rc;
+}
