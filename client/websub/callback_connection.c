@@ -2,9 +2,9 @@
  * callback_connection.c - one connection to a callback: its requests and their
  * answers.
  *
- *            +-- answered --+
- *            v              |
- *     PHASE_HEAD --> PHASE_BODY
+ *            +-- answered --+--- callback_answer --- PHASE_WAIT
+ *            v              |                            ^
+ *     PHASE_HEAD --> PHASE_BODY ------ later ------------+
  *         |              |
  *         +--------------+--- refused, or the last ---> PHASE_LINGER --> closed
  *

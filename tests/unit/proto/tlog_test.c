@@ -262,7 +262,7 @@ TEST(signs_checkpoints_and_cosignatures)
     uint64_t size = 3, time_s;
     const struct tree_tiles tiles = {read_tile, &size};
     struct note note;
-    struct buf to = {.max = NOTE_BYTES_MAX};
+    struct buf to = {.max = NOTE_BYTES_MAX}, lines = {.max = NOTE_BYTES_MAX};
     struct slice text;
 
     snprintf(log.name, sizeof(log.name), "%s", name);
@@ -301,6 +301,22 @@ TEST(signs_checkpoints_and_cosignatures)
     assert_int_equal(note_check(&note, &witness, &time_s, NULL), STATUS_OK);
     assert_int_equal(time_s, 1679315147);
     assert_int_equal(note_check(&note, &none, &time_s, NULL), STATUS_NOT_FOUND);
+
+    /* A right signature is copied, and no other; a cosignature needs a time. */
+    assert_true(note_copy_signature(&note, &log, &lines));
+    assert_true(note_copy_signature(&note, &witness, &lines));
+    assert_true(slice_equal(buf_slice(&lines), note.signatures));
+    assert_false(note_copy_signature(&note, &none, &lines));
+    witness.public[0] ^= 1;
+    assert_false(note_copy_signature(&note, &witness, &lines));
+    witness.public[0] ^= 1;
+    buf_clear(&lines);
+    assert_true(
+        note_sign(&lines, text, witness.name, pair, NOTE_COSIGNATURE, 0));
+    note.signatures = buf_slice(&lines);
+    assert_int_equal(note_check(&note, &witness, &time_s, NULL), STATUS_OK);
+    assert_false(note_copy_signature(&note, &witness, &lines));
+    buf_fini(&lines);
     free((char *)(uintptr_t)text.data);
     buf_fini(&to);
     signing_key_free(pair);
