@@ -90,7 +90,8 @@ is_of_copy(const char *name)
                                         SEGMENTS_FOLDER,
                                         KEPT_RECORDS_EARLIER,
                                         KEPT_RECORDS_LATEST,
-                                        CHECKPOINT_KEYS_FILE, "public-url"};
+                                        CHECKPOINT_KEYS_FILE,
+                                        "public-url"};
     static const char *const ends[] = {".db", ".db-wal", ".db-shm",
                                        ".db-journal"};
 

@@ -489,7 +489,8 @@ const struct route route_documents = {
                  {206, "the `Range` of it"},
                  {302, "of a TimeGate or the documentation"},
                  {304, ""},
-                 {400, "`page` or `seq` is no number, or `Accept-Datetime` no date"},
+                 {400,
+                  "`page` or `seq` is no number, or `Accept-Datetime` no date"},
                  {404, "there is no such document or set"},
                  {406, NO_FORM},
                  {410, "the document is no longer kept, or the set was "

@@ -188,8 +188,7 @@ hub_keys_sign(const struct hub_keys *keys, struct slice id, int64_t now_s,
 
         if (has_ended(key, now_s * 1000000))
             continue;
-        is_signed =
-            !webhook_sign(key->pair, buf_slice(&message), signature);
+        is_signed = !webhook_sign(key->pair, buf_slice(&message), signature);
         BUF_ADD(to, " ");
         if (is_signed)
             buf_add_text(to, signature);

@@ -22,8 +22,8 @@ enum link_kind {
     LINK_LATEST,  /* the open list */
     LINK_CHANGES, /* change memory from its beginning; POST: changes */
     LINK_STREAM,
-    LINK_STREAMS,                /* the stream of many sets: names none */
-    LINK_OAI,                    /* OAI-PMH */
+    LINK_STREAMS, /* the stream of many sets: names none */
+    LINK_OAI,     /* OAI-PMH */
     LINK_CHECKPOINT,
     LINK_RECONCILE,              /* comparisons by Negentropy */
     LINK_SET,                    /* description of the set, as JSON */

@@ -253,12 +253,12 @@ static void
 keep_option(const char *name, const char *line, void *user)
 {
     static const char *const none[] = {
-        "public-url",    "threads",       "tls-cert",        "ca-file",
-        "tls-client-ca", "tls-key",       "allow-callbacks", "trusted-proxies",
-        "cluster",       "cluster-name",  "cluster-from",    "mqtt",
-        "listen-unix",   "peer-tokens",   "jwt-keys",        "jwt-issuer",
-        "jwt-audience",  "jwt-client",    "allow-origins",   "access-log",
-        "otlp",          "otlp-token",    "postgresql",      "postgresql-as",
+        "public-url",    "threads",        "tls-cert",        "ca-file",
+        "tls-client-ca", "tls-key",        "allow-callbacks", "trusted-proxies",
+        "cluster",       "cluster-name",   "cluster-from",    "mqtt",
+        "listen-unix",   "peer-tokens",    "jwt-keys",        "jwt-issuer",
+        "jwt-audience",  "jwt-client",     "allow-origins",   "access-log",
+        "otlp",          "otlp-token",     "postgresql",      "postgresql-as",
         "archive",       "s3-credentials", "witness"};
 
     struct examined *e = user;
