@@ -359,8 +359,7 @@ take_size(struct witness *me, struct candidate *c, const struct call *call)
     struct head head;
     uint64_t size;
 
-    if (!slice_is(call->content_type, "text/x.tlog.size") ||
-        !number_read(line, &size) || rest.size > 0 || size == s->size ||
+    if (!number_read(line, &size) || rest.size > 0 || size == s->size ||
         !log_head(c->set->log, &head) || size > head.last) {
         pause_set(me, c, s, call);
         return false;
@@ -506,8 +505,9 @@ witnesses_open(struct witnesses **witnesses, struct registry *registry,
 
     w->registry = registry;
     pthread_mutex_init(&w->lock, NULL);
-    for (size_t i = 0; i < w->n; i++) /* before any thread reads */
-        metrics_name(LABEL_WITNESS, i, w->each[i].key.name);
+    for (size_t i = 0; i < w->n; i++) /* copies, which metrics keep for ever */
+        metrics_name(LABEL_WITNESS, i,
+                     slice_dup(slice_of(w->each[i].key.name)));
     for (size_t i = 0; !rc && i < w->n; i++) {
         struct witness *one = &w->each[i];
 

@@ -248,7 +248,8 @@ LIES = {
         200, "\n" + "b\n1\nAAAA\n\n" + signer.cosign("b\n1\nAAAA\n")
     ),
     "endless": lambda body: b"HTTP/1.1 200 X\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 999999,
-    "a plain size": lambda body: answered(409, "1\n"),
+    "one size for ever": lambda body: answered(409, "1\n", "text/x.tlog.size"),
+    "no size": lambda body: answered(409, "1\n2\n", "text/x.tlog.size"),
     "a size that it has never seen": lambda body: answered(409, "99\n", "text/x.tlog.size"),
     "always another size": lambda body: answered(
         409, "2\n" if body.startswith("old 1\n") else "1\n", "text/x.tlog.size"
