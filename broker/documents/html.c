@@ -127,9 +127,9 @@ html_text(struct buf *to, struct slice text)
 bool
 html_leads(struct slice rel)
 {
-    static const char *const channels[] = {"hub", "urn:tidings:1:stream",
-                                           "urn:tidings:1:events",
-                                           LINK_STREAM_OF_MANY};
+    static const char *const channels[] = {
+        "hub", "urn:tidings:1:stream", "urn:tidings:1:events",
+        LINK_STREAM_OF_MANY, "urn:tidings:1:reconcile"};
 
     for (size_t i = 0; i < N_ELEMENTS(channels); i++)
         if (slice_is(rel, channels[i]))

@@ -99,6 +99,7 @@ static const char *const labels[][2] = {
     {LINK_STREAM_OF_MANY, "Stream of many sets"},
     {"urn:tidings:1:oai", "OAI-PMH"},
     {"urn:tidings:1:reconcile", "Comparison"},
+    {"urn:tidings:1:checkpoint", "Checkpoint"},
     {"urn:tidings:1:set", "Set"},
 };
 

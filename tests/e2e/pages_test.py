@@ -154,7 +154,7 @@ def test_the_page_of_a_set_shows_its_links(broker):
     shown = page.xpath("//main//a/@href")
     for link in facts["links"]:
         rel = link["rel"]
-        is_channel = rel == "hub" or rel.endswith((":stream", ":streams", ":events"))
+        is_channel = rel == "hub" or rel.endswith((":stream", ":streams", ":events", ":reconcile"))
         assert (link["href"] in shown) == (not is_channel), link
         assert link["href"] in text
 
@@ -191,7 +191,7 @@ def test_every_link_of_every_page_leads_on(broker):
         # Whatever the document links to is a click away from its page.
         page = read_page(found[path])
         for url in document.document().all("/*/rs:ln[@rel!='self']/@href"):
-            if "/stream" not in url:
+            if not url.endswith(("/stream", "/reconcile")):
                 assert url in page.xpath("//a/@href"), path
     packages = [path for path in found if path.endswith(".zip")]
     assert packages

@@ -88,7 +88,7 @@ def test_audit_counts_what_it_compares(mirrored, start):
     mirrored.change("/a.txt", "a")
     mirrored.post()
     mirrored.sync()
-    said = Terminal(start, 80, "audit", mirrored.url, mirrored.directory).read_all()
+    said = Terminal(start, 80, "audit", "--full", mirrored.url, mirrored.directory).read_all()
     bars, _, _ = said.partition("tidings: complete as of")
     check_bars(bars, "1 of 1 resources")
 

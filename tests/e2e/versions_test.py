@@ -20,8 +20,8 @@ DATABASES = {
     "hub.db": 9,
     "mqtt.db": 2,
     "tokens.db": 2,
-    "sets/files/resources.db": 2,
-    "sets/news/resources.db": 2,
+    "sets/files/resources.db": 3,
+    "sets/news/resources.db": 3,
     "sets/files/content.db": 3,
     "uploads/news.whole": 0,
 }

@@ -213,9 +213,10 @@ def served(broker):
     """All documents that lead on from the Source Description and the description of the
     sets, as everybody gets them: by path and encoding, status, validators and bytes. An
     error has its status alone: its text names the request. Streams are none: each would
-    count as a subscriber, which the description of a set shows; nor are the answers of
-    OAI-PMH, which have the time of the request."""
+    count as a subscriber, which the description of a set shows; nor are checkpoints and
+    the answers of OAI-PMH, which have the time of the request."""
     found = {}
+    left_out = ("/stream", "/oai", "/checkpoint")
     paths = ["/.well-known/resourcesync", "/sets"]
     link = re.compile(re.escape(broker.url) + r"(/[^\"<& ]*)")
     while paths:
@@ -232,7 +233,7 @@ def served(broker):
                 found[path, encoding] = (answer.status, *facts, answer.body)
         if answer.status == 200:
             links = link.findall(answer.body.decode("utf-8", "replace"))
-            paths += [path for path in links if not path.endswith(("/stream", "/oai"))]
+            paths += [path for path in links if not path.endswith(left_out)]
     return found
 
 
