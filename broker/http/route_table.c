@@ -484,7 +484,7 @@ const struct route route_documents = {
     handle_documents_get,
     .does = "Reads the document",
     .fields = CONDITIONS ", Accept-Datetime",
-    .parameters = "page, plain, raw, seq",
+    .parameters = "page, plain, raw, seq, old, witnessed",
     .statuses = {{200, "the document"},
                  {206, "the `Range` of it"},
                  {302, "of a TimeGate or the documentation"},

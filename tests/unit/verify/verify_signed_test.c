@@ -414,6 +414,31 @@ TEST(a_server_is_held_to_what_it_has_signed)
     assert_non_null(strstr(td_problem(s.client), "the lists end behind entry"));
 }
 
+/* Witnesses come later than the log's signature. */
+TEST(the_checkpoint_that_witnesses_have_seen_is_asked_for)
+{
+    struct buf text = {.max = NOTE_BYTES_MAX};
+
+    put_all(&s.history, &s.history);
+    add_checkpoint(&text, &s.history, ORIGIN, LAST, s.log, NULL);
+    site_put(s.site, "/checkpoint", "text/plain", buf_slice(&text));
+    buf_clear(&text);
+    add_checkpoint(&text, &s.history, ORIGIN, LAST - 3, s.log, s.witness);
+    site_put(s.site, "/checkpoint?witnessed", "text/plain", buf_slice(&text));
+    buf_fini(&text);
+    trust_log();
+    assert_int_equal(verify_site(), TD_OK);
+    assert_int_equal(td_checkpoint(s.client)->size, LAST);
+    trust_witness(1);
+    assert_int_equal(verify_site(), TD_OK);
+    assert_int_equal(td_checkpoint(s.client)->size, LAST - 3);
+    assert_int_equal(td_checkpoint(s.client)->n_witnesses, 1);
+    site_status(s.site, "/checkpoint?witnessed", 404, NULL, 0);
+    assert_int_equal(verify_site(), TD_DIFFERENT);
+    assert_non_null(
+        strstr(td_problem(s.client), "has cosignatures of 0 known witnesses"));
+}
+
 TEST(keys_that_are_none_are_refused)
 {
     assert_int_equal(td_trust(s.client, "news", NULL, 0), TD_INVALID);
