@@ -42,9 +42,10 @@ static struct stage s;
 static void
 write_anew(struct history *h, uint64_t seq)
 {
-    char *number = strstr(h->fragments[seq], "n=5&");
+    const char *number =
+        slice_find((struct slice){h->fragments[seq], h->sizes[seq]}, "n=5&");
 
-    number[2] = '7';
+    h->fragments[seq][number + 2 - h->fragments[seq]] = '7';
     for (uint64_t i = seq; i <= LAST; i++) {
         h->digests[i] = h->digests[i - 1];
         digest_add(&h->digests[i],
@@ -122,8 +123,8 @@ add_checkpoint(struct buf *to, const struct history *h, const char *origin,
     }
     tree_edge_root(&edge, &checkpoint.root);
     checkpoint_write(to, &checkpoint);
-    text = (struct slice){strndup(to->data + begin, to->size - begin - 1),
-                          to->size - begin - 1};
+    text.size = to->size - begin - 1;
+    text.data = slice_dup((struct slice){to->data + begin, text.size});
     if (log)
         assert_true(
             note_sign(to, text, origin, log, NOTE_SIGNATURE, 0) &&
