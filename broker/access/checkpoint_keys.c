@@ -83,7 +83,7 @@ use_text(struct checkpoint_keys *k, const char *text, struct problem *why)
     return STATUS_OK;
 }
 
-/* Whoever may read the other files of the directory may not read this one. */
+/* Writes the file for its owner alone, whoever may read other files there. */
 static enum status
 store_text(struct checkpoint_keys *k, const char *text, struct problem *why)
 {

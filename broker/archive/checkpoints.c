@@ -308,7 +308,7 @@ checkpoints_need_retired(void *set, const struct list_info *list)
     return s != s->registry->framework && needs(s, list);
 }
 
-/* A file that cannot be read is reported once, until it can be. */
+/* Reports an unusable file once for each change of it. */
 static void
 look_for_keys(struct chore *chore)
 {

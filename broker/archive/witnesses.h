@@ -14,7 +14,7 @@
  * that rests causes no traffic. A private set has none: its name and its size
  * are nobody's business.
  *
- * A witness knows the sets that its operator has told it of. So 404 makes the
+ * A witness knows the sets that its operator has named. So 404 makes the
  * set wait for an hour at that witness, then longer, up to a day; other
  * refusals for a minute and longer. Each is logged once. A witness that is
  * away, slow or endless waits as a whole.

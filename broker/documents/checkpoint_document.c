@@ -56,9 +56,9 @@ add_cosignatures(struct buf *text, const struct cosigned *cosigned)
     }
 }
 
-/* With ?old=SIZE, the proof that it continues the tree of that size comes
- * before it: what C2SP tlog-witness sends to add-checkpoint. With ?witnessed it
- * is the last one with cosignatures; they may be of an earlier size. */
+/* Answers ?old=SIZE with a proof and then the checkpoint: its tree continues
+ * that of SIZE. This is the body of add-checkpoint (C2SP tlog-witness). Answers
+ * ?witnessed with the last cosigned checkpoint, perhaps of an earlier size. */
 enum status
 checkpoint_open(const struct document_wish *wish, struct document *document,
                 struct problem *why)

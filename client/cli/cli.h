@@ -122,7 +122,7 @@ bool signals_came(void);
         "no-progress", NULL, FLAG(member), NULL, "no bar, even on a terminal" \
     }
 
-/* Whose signatures checkpoints need. */
+/* The files with the keys for checkpoints. */
 struct trust_files {
     const char *keys, *witnesses; /* NULL: not given */
     uint64_t required;            /* 0: all witnesses */

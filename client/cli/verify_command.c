@@ -79,7 +79,7 @@ until_of(const struct td_checkpoint *checkpoint)
     return until;
 }
 
-/* A second line: who signed what was proven. Without a key nobody knows. */
+/* Prints a second line, with the signers. Without a key they are unknown. */
 static void
 print_signed(const char *where, const struct td_checkpoint *checkpoint,
              uint64_t last)
