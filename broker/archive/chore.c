@@ -1,6 +1,7 @@
 #include "broker/archive/chore.h"
 
 #include "broker/archive/set_progress.h"
+#include "broker/base/metrics.h"
 
 void
 chore_look(struct chore *chore)
@@ -136,9 +137,15 @@ bool
 turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more,
          const char *failure, const struct problem *why)
 {
-    if (failure && rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
+    struct turn_place *place = &set->progress->turns[turn->kind];
+    bool has_failed = rc && rc != STATUS_GONE && rc != STATUS_STOPPED;
+
+    if (has_failed && !place->has_failed)
         DIAG(DIAG_WARNING, "archive", failure, diag_text("set", set->name),
              diag_text("error", why->text));
+    if (has_failed)
+        metrics_add(METRIC_FOLDS_FAILED, 1);
+    place->has_failed = has_failed;
     if (rc && rc != STATUS_GONE && rc != STATUS_IO) {
         turn->is_due = false;
         while (take_set(turn))

@@ -64,6 +64,7 @@ enum turn_kind {
 struct turn_place {
     struct list node; /* in the queue of its client; zero at first */
     struct set *set;
+    bool has_failed; /* its last step; it was reported */
 };
 
 struct turn {
@@ -90,9 +91,10 @@ void turn_add(struct turn *turn, struct set *set);
 struct set *turn_next(struct turn *turn);
 
 /* Ends the turn of a set with the outcome of its step; unless the set was
- * removed or the log is ending, logs a failure as `failure`. A set with more to
- * do waits again. A failure with one set (STATUS_IO) need not concern the next;
- * any other, as of a full disk, concerns all: then none waits until `is_due` is
- * set, and it returns false. */
+ * removed or the log is ending, counts a failure, and logs it as `failure` if
+ * the step before did not fail. A set with more to do waits again. A failure
+ * with one set (STATUS_IO) need not concern the next; any other, as of a full
+ * disk, concerns all: then none waits until `is_due` is set, and it returns
+ * false. */
 bool turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more,
               const char *failure, const struct problem *why);

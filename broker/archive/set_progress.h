@@ -32,7 +32,6 @@ struct retention_progress {
 struct fold_progress {
     bool is_known;   /* the state was looked at: `seq` is its position */
     bool is_whole;   /* no resource is missing in it */
-    bool has_failed; /* the last try; it was reported */
     bool has_file;   /* the state is on the disk, as far as anybody looked */
     bool has_ids;    /* it has the ids of its resources */
     /* Of a cluster: numbers; the fold stops for no Resource List or Dump up to

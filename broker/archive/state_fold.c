@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "broker/archive/set_progress.h"
-#include "broker/base/metrics.h"
 #include "broker/builds/generation.h"
 
 /* state_fold.rest_us: longer than the pauses of a source at work. */
@@ -358,7 +357,7 @@ folding_some(struct chore *chore)
     struct problem why = {""};
     struct head head;
     struct set *set;
-    bool is_more = false, had_failed;
+    bool is_more = false;
     enum status rc = STATUS_GONE;
 
     folds_drop_removed(&f->states);
@@ -374,14 +373,9 @@ folding_some(struct chore *chore)
             (struct fold_progress){.is_known = true, .is_whole = true};
         rc = db_unlink(set_path(set, RESOURCES_FILE).text, &why);
     }
-    had_failed = set->progress->fold.has_failed;
-    set->progress->fold.has_failed = rc != STATUS_OK;
-    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
-        metrics_add(METRIC_FOLDS_FAILED, 1);
     return turn_end(&f->turn, set, rc, is_more,
-                    had_failed ? NULL
-                               : "the state of a set could not be brought up "
-                                 "to date, and will be tried again",
+                    "the state of a set could not be brought up to date, and "
+                    "will be tried again",
                     &why);
 }
 

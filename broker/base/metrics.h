@@ -180,7 +180,8 @@ enum metric_kind {
     ROW(BUCKET_COPIES, GAUGE, NONE, "tidings_bucket_copies_bytes", \
         "Size of the files on the disk that are in the bucket, too") \
     ROW(FOLDS_FAILED, COUNTER, NONE, "tidings_folds_failed_total", \
-        "Attempts to bring the state of a set up to date that failed") \
+        "Attempts to bring the state, the tree or the content of a set up to " \
+        "date that failed") \
     ROW(FOLD_LAG, GAUGE, NONE, "tidings_fold_lag_entries", \
         "Entries that are not known to be in the states of their sets, of " \
         "all sets together") \
