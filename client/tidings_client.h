@@ -49,8 +49,10 @@ enum td_status {
     TD_MEMORY,      /* no memory, or no descriptors */
     TD_IO,          /* a file or directory of this machine is unreadable,
                        unwritable, full, or in use by another process */
-    TD_DIFFERENT    /* td_audit, td_diff, td_verify: they found differences;
+    TD_DIFFERENT,   /* td_audit, td_diff, td_verify: they found differences;
                        td_sync: it could not get some resources */
+    TD_REWOUND      /* the log ends before the position, in the same epoch, or
+                       has another digest there; td_accept_history */
 };
 
 struct td_client;
@@ -244,6 +246,21 @@ struct td_limits {
  * Thread   as the handle; not while td_sync or td_audit runs. Since 1.0.
  */
 TD_API void td_limit(struct td_client *client, const struct td_limits *limits);
+
+/*
+ * Accepts one history that went back, or that is another one than before
+ * (TD_REWOUND): followers, mirrors and audits of the handle take a new baseline
+ * instead of ending. Each call adds one.
+ *
+ * mark  what td_problem names behind "accept-history": the position at which
+ *       the log ends now, or the source's digest. So the consent is not valid
+ *       for a log that ends elsewhere. Copied.
+ *
+ * Errors   TD_MEMORY
+ * Since 1.1.
+ */
+TD_API enum td_status td_accept_history(struct td_client *client,
+                                        const char *mark);
 
 /* How far a call is. */
 enum td_progress_what {

@@ -144,7 +144,8 @@ enum td_transport {
 typedef int td_message_fn(const struct td_message *message, void *user);
 
 struct td_follow_options {
-    const char *after; /* a position of a message, or "0" for the beginning;
+    const char *after; /* a position of a message, also with a digest
+                          (td_message_mark), or "0" for the beginning;
                           NULL: from now on. The first message, a heartbeat,
                           says where "now" is: store its position, too */
     const char *since; /* W3C Datetime: begin with later changes; `after` must
@@ -269,6 +270,8 @@ struct td_follow_options {
  *          TD_GONE     the position is of another epoch or no longer retained,
  *                      and a baseline is not wanted or not offered; or the set
  *                      was removed.
+ *          TD_REWOUND  the log ends before the position, in the same epoch, or
+ *                      has another digest there; td_accept_history.
  *          TD_REFUSED  400, 401, 403, 404 ...; td_problem says why. A set that
  *                      does not exist yet is refused with 404. Also a list that
  *                      lacks more than max_delete_percent, or has more
@@ -390,6 +393,16 @@ TD_API void td_follower_compare(struct td_follower *follower, const char *why);
 TD_API void td_follower_close(struct td_follower *follower);
 
 /* Stores for positions */
+
+/*
+ * Writes what td_follow_options.after takes as well as the position of
+ * `message`, and what the stores below keep: the position and, where it is
+ * known, a space and td_message.digest. A follower that begins there also
+ * notices a log that has another history up to there (TD_REWOUND). "": the
+ * message has no position. Since 1.1.
+ */
+TD_API void td_message_mark(const struct td_message *message,
+                            char mark[TD_POSITION_SIZE]);
 
 /*
  * Reads the position kept in the file `path`.

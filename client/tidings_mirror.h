@@ -155,6 +155,7 @@ struct td_sync_options {
  *                       there are more resources than td_limit allows.
  *          TD_GONE      the history does not reach back, and the source has no
  *                       Resource List to begin anew with; the set was removed.
+ *          TD_REWOUND   as for td_follow; the mirror stays as it was.
  *          TD_DIFFERENT until_caught_up: some resources were given up.
  *          TD_INVALID, TD_UNREACHABLE, TD_BROKEN, TD_MEMORY as for td_follow.
  * Spec     R-225, R-240, R-309. Since 1.0.

@@ -30,5 +30,6 @@ enum status {
     STATUS_REFUSED,     /* the other side said no (4xx) */
     STATUS_UNREACHABLE, /* the other side did not answer, or cannot now */
     STATUS_DIFFERENT,   /* the compared things do not agree */
+    STATUS_REWOUND,     /* a log lacks entries that it had, or has others */
     STATUS_DENIED       /* the token of the client has ended */
 };

@@ -21,7 +21,8 @@ enum exit_code {
     EXIT_GOOD = 0,
     EXIT_FAILED = 1, /* refused, unreachable */
     EXIT_USAGE = 2,  /* a wrong command line */
-    EXIT_GONE = 3    /* tidings only */
+    EXIT_GONE = 3,   /* tidings only */
+    EXIT_REWOUND = 4 /* tidings only: a history went back, or is another */
 };
 
 /* The most words of a name, and the most operands that a row names. */

@@ -45,6 +45,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     struct set *set = wish->message.set;
     struct registry *registry = set->registry;
     struct message_wish message = wish->message;
+    struct coverage covered;
     struct holding held; /* the page, until its client has read it */
     struct buf text = {.max = (size_t)1 << 30};
     enum status rc = STATUS_OK;
@@ -59,6 +60,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     message.upto = UINT64_MAX;
     message.max_bytes = registry->config->message_bytes;
     message.has_next = true;
+    message.covered = &covered;
     holding_init(&held, &registry->clients, wish->client, CLIENT_ANSWERS);
     /* Without room for the largest page none is made in vain. */
     rc = take_text(&held, message.max_bytes, wish, why);
@@ -72,6 +74,8 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
         holding_release(&held, held.n - text.capacity);
     page->after = message.after;
     page->body = !rc && text.size ? body_of_held(&text, &held) : NULL;
+    if (page->body)
+        page->before = covered.before;
     if (!page->body) {
         holding_end(&held);
         buf_fini(&text);

@@ -24,6 +24,7 @@ struct memory_wish {
 struct memory_page {
     struct body *body;    /* the caller's; NULL: the page would be empty */
     uint64_t after, last; /* the page covers (after, last] */
+    struct digest before; /* d(after), with a body */
 };
 
 /* Opens a page of change memory: the entries after `after`, as many as a

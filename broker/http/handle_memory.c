@@ -90,6 +90,9 @@ answer_memory(struct request *rq, const struct reading *r)
                     links.data ? links.data : "");
     buf_fini(&links);
     response_header(&answer, "Vary", REQUEST_PAGE_VARY);
+    /* Of the entry that the reader has: it compares. */
+    response_header(&answer, "Tidings-After-Digest", "%s",
+                    digest_text(&r->page.before).text);
     if (r->wish.is_page)
         response_page(&answer);
     answer.body = r->page.body;

@@ -224,7 +224,7 @@ origins_mark(struct request *rq, const struct origins *origins,
                       "Access-Control-Expose-Headers: Link, Retry-After, "
                       "Last-Event-ID, Location, ETag, RateLimit, "
                       "Idempotent-Replayed, X-Request-Id, Tidings-As-Of, "
-                      "Tidings-Position\r\n",
+                      "Tidings-Position, Tidings-After-Digest\r\n",
                       SLICE_ARG(verdict == CORS_ALLOWED ? origin : SLICE("*")));
     request_add_lines(rq, (struct slice){lines, (size_t)n});
 }

@@ -327,9 +327,10 @@ describe_coverage(const struct assembly *a, struct coverage *c,
         return rc;
     if (c->after == c->last) {
         c->from_us = c->until_us;
+        c->before = c->digest;
         return STATUS_OK;
     }
-    if (a->end && c->after == a->start) {
+    if (a->end && c->after == a->start && !wish->has_next) {
         c->from_us = a->start_us;
         return STATUS_OK;
     }
@@ -339,6 +340,8 @@ describe_coverage(const struct assembly *a, struct coverage *c,
     if (rc)
         return rc;
     c->from_us = batch_time(b, c->after);
+    if (wish->has_next)
+        c->before = batch_digest(b, c->after);
     batch_unref(b);
     return STATUS_OK;
 }

@@ -150,6 +150,8 @@ exit_for(enum td_status rc, const char *what, const char *why)
     say("%s%s%s", what, what[0] ? ": " : "", why);
     if (rc == TD_GONE)
         return EXIT_GONE;
+    if (rc == TD_REWOUND)
+        return EXIT_REWOUND;
     return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }
 
@@ -238,6 +240,17 @@ give_token(struct td_client *client, const char *url,
     return exit_for(rc, token->from, td_problem(client));
 }
 
+enum exit_code
+accept_histories(struct td_client *client, const struct arguments *arguments)
+{
+    enum td_status rc = TD_OK;
+
+    for (size_t i = 0; !rc && i < arguments->n_given; i++)
+        if (is_given(arguments, &arguments->given[i], "accept-history"))
+            rc = td_accept_history(client, arguments->given[i].value);
+    return exit_of(client, rc);
+}
+
 struct td_client *
 open_client(const struct arguments *arguments, const char *url,
             enum exit_code *code)
@@ -256,9 +269,11 @@ open_client(const struct arguments *arguments, const char *url,
     for (size_t i = 0; !rc && i < settings->n_headers; i++)
         rc = td_header(client, url, settings->headers[i]);
     *code = exit_of(client, rc);
+    if (!rc)
+        *code = accept_histories(client, arguments);
     if (url)
         access = settings_access(arguments, url);
-    if (!rc && uri_is_web(url)) /* a directory has no server */
+    if (!*code && uri_is_web(url)) /* a directory has no server */
         *code = give_token(client, url, &access.token);
     if (!*code && access.cert && !strncasecmp(url, "https:", 6)) {
         rc = td_client_set_certificate(client, url, access.cert, access.key);

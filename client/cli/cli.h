@@ -67,9 +67,13 @@ struct chosen_token {
 enum exit_code give_token(struct td_client *client, const char *url,
                           const struct chosen_token *token);
 
-/* A handle for the server at `url`, which gets the --headers, the token and the
- * certificate (client_settings.h). NULL: *code is the exit code, and
- * the reason was printed. */
+/* Gives the handle each --accept-history. EXIT_GOOD; else has printed why. */
+enum exit_code accept_histories(struct td_client *client,
+                                const struct arguments *arguments);
+
+/* A handle for the server at `url`, which gets the --headers, the token, the
+ * certificate (client_settings.h) and each --accept-history. NULL: *code is the
+ * exit code, and the reason was printed. */
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);
 
@@ -182,6 +186,15 @@ enum exit_code trust_files_use(const struct trust_files *files,
     {                                                                       \
         "accept-deletions", "N", COUNT(member, 1, (uint64_t)1 << 40), NULL, \
             "delete up to N that are held back"                             \
+    }
+
+/* For open_client. */
+#define ACCEPT_HISTORY_ROW                                              \
+    {                                                                   \
+        "accept-history", "MARK",                                       \
+            .help = "take a new baseline where the history went back, " \
+                    "as the message named it",                          \
+            .may_repeat = true                                          \
     }
 
 #define SKIP_BAD_ROW(member)                          \

@@ -147,6 +147,7 @@ static const struct option option_rows[] = {
      "between two looks at lists; 60"},
     MAX_DELETE_ROW(how.max_delete_percent),
     ACCEPT_DELETIONS_ROW(how.accept_deletions),
+    ACCEPT_HISTORY_ROW,
     SKIP_BAD_ROW(skips_bad),
     LIMIT_ROWS(limits),
     {"callback-listen", "HOST:PORT", LENT(callback_listen), NULL,
@@ -225,6 +226,10 @@ static struct td_client *followed;
  *     9f2c5b7d01e4a683-17          of one set: a line of text
  *     SQLite (td_position_save)    of several sets: a row for each
  *
+ * FILE.digest has that position, too, with the digest there; if it has another
+ * position, it does not count. The database has both in the row
+ * (td_message_mark).
+ *
  * If a source with one set gets more, its file becomes the other form. That set
  * keeps its listing, FILE.list; the others have FILE.list-HASH.
  */
@@ -243,7 +248,8 @@ static const struct db_kind kind = {
 struct follow_state {
     const char *path;                /* NULL: keeps nothing */
     struct db db;                    /* not open: a line of text */
-    char position[TD_POSITION_SIZE]; /* of that line; "": none */
+    char position[TD_POSITION_SIZE]; /* of that line, and a digest; "": none */
+    char digest[PATH_MAX + 8];       /* FILE.digest */
     char *set_url; /* the set of that position; NULL: unknown */
     bool has_line; /* it was there at the start */
 };
@@ -271,6 +277,22 @@ fail_db(struct follow_state *state)
     return fail_keeping(state, sqlite3_errmsg(state->db.handle));
 }
 
+/* Reads the line of state->path, and the digest there. */
+static bool
+read_line(struct follow_state *state)
+{
+    char mark[TD_POSITION_SIZE];
+    size_t n;
+
+    if (td_position_read(followed, state->path, state->position) ||
+        td_position_read(followed, state->digest, mark))
+        return !failed("%s", td_problem(followed));
+    n = strlen(state->position);
+    if (n && !strncmp(mark, state->position, n) && mark[n] == ' ')
+        memcpy(state->position, mark, sizeof(mark));
+    return true;
+}
+
 /* Opens state->path; NULL: keeps nothing. False: it has printed why. */
 static bool
 follow_state_open(struct follow_state *state)
@@ -285,11 +307,13 @@ follow_state_open(struct follow_state *state)
         fclose(file);
     if (!path)
         return true;
+    snprintf(state->digest, sizeof(state->digest), "%s.digest", path);
     if (size == sizeof(magic) && !memcmp(begin, magic, sizeof(magic))) {
         if (!open_db(state, path))
             return false;
-    } else if (td_position_read(followed, path, state->position))
-        return !failed("%s", td_problem(followed));
+    } else if (!read_line(state)) {
+        return false;
+    }
     state->has_line = state->position[0] != '\0';
     if (slash)
         snprintf(dir, sizeof(dir), "%.*s",
@@ -555,18 +579,23 @@ keep_place(struct follow *f, const struct td_message *message,
 {
     struct follow_state *state = &f->state;
     sqlite3 *db = state->db.handle;
-    char kept[TD_POSITION_SIZE];
+    char kept[TD_POSITION_SIZE], mark[TD_POSITION_SIZE];
 
+    td_message_mark(message, mark);
+    if (!message->position || strcmp(position, message->position) != 0)
+        snprintf(mark, sizeof(mark), "%s", position); /* within the message */
     if (!state->path || (db ? !td_position_load(db, message->set_url, kept) &&
-                                  !strcmp(kept, position)
-                            : !strcmp(position, state->position)))
+                                  !strcmp(kept, mark)
+                            : !strcmp(mark, state->position)))
         return true;
-    if (db && td_position_save(db, message->set_url, position)) {
+    if (db && td_position_save(db, message->set_url, mark)) {
         fail_db(state);
-    } else if (!db && td_position_write(followed, state->path, position)) {
+    } else if (!db && (td_position_write(followed, state->path, position) ||
+                       (strchr(mark, ' ') &&
+                        td_position_write(followed, state->digest, mark)))) {
         say("%s", td_problem(followed));
     } else {
-        snprintf(state->position, sizeof(state->position), "%s", position);
+        memcpy(state->position, mark, sizeof(mark));
         return true;
     }
     f->code = EXIT_FAILED;

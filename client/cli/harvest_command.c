@@ -34,6 +34,7 @@ static const struct option options[] = {
      "of a source's resources, at once; none is no limit"},
     {"accept-deletions", "N", COUNT(how.accept_deletions, 1, 999999999), NULL,
      "delete what was held back, if it is no more"},
+    ACCEPT_HISTORY_ROW,
     {"skip-bad", NULL, FLAG(how.skips_bad), NULL,
      "rows that were left out are no failure"},
     {"dry-run", NULL, FLAG(how.is_dry), NULL,
@@ -257,13 +258,15 @@ open_target(const struct arguments *arguments, enum exit_code *code)
         }
     td_limit(client, &values->limits);
     *code = exit_of(client, rc);
+    if (!rc)
+        *code = accept_histories(client, arguments);
     if (!path && !has_header)
         token = settings_file_access(arguments, url).token;
     for (int i = 0; i + 1 < arguments->n_operands && !path && !has_header; i++)
         if (!token.path && !token.text &&
             settings_is_same_server(arguments->operands[i], url))
             token = settings_access(arguments, arguments->operands[i]).token;
-    if (!rc)
+    if (!*code)
         *code = give_token(client, url, &token);
     if (*code) {
         td_close(client);
@@ -323,9 +326,10 @@ static enum exit_code
 run_harvest(const struct arguments *arguments)
 {
     static const enum exit_code codes[] = {
-        [HARVEST_GOOD] = EXIT_GOOD,      [HARVEST_STOPPED] = EXIT_GOOD,
-        [HARVEST_PARTIAL] = EXIT_FAILED, [HARVEST_FAILED] = EXIT_FAILED,
-        [HARVEST_GONE] = EXIT_GONE,      [HARVEST_USAGE] = EXIT_USAGE,
+        [HARVEST_GOOD] = EXIT_GOOD,       [HARVEST_STOPPED] = EXIT_GOOD,
+        [HARVEST_PARTIAL] = EXIT_FAILED,  [HARVEST_FAILED] = EXIT_FAILED,
+        [HARVEST_GONE] = EXIT_GONE,       [HARVEST_USAGE] = EXIT_USAGE,
+        [HARVEST_REWOUND] = EXIT_REWOUND,
     };
     struct harvest_values *values = arguments->values;
     struct harvest_options *how = &values->how;

@@ -73,7 +73,7 @@ static const struct program program = {
         "(chmod 600), and is read again if the server refuses the token.\n\n"
         "Exit status: 0 done, 1 failed (refused, unreachable), 2 bad usage, 3 "
         "gone (the set was removed; the position is of another epoch, or not "
-        "retained).\n",
+        "retained), 4 the history of the source went back, or is another.\n",
     .commands = commands,
     .operands = operands,
     .former = former,

@@ -137,10 +137,13 @@ deliver_here(struct td_follower *f, struct td_message *message)
 {
     char position[TD_POSITION_SIZE];
     struct source_position place;
+    struct digest_text digest = digest_text(&f->place.order.digest);
 
     follower_place(f, &place);
     source_position_write(position, &place);
     message->position = position;
+    if (f->place.order.has_digest)
+        message->digest = digest.text;
     if (message->kind == TD_CHANGES)
         message->last = f->place.order.at.seq;
     return deliver(f, message);
@@ -151,7 +154,6 @@ static bool
 deliver_new(struct td_follower *f, size_t first)
 {
     struct broker_message *in = &f->delivery.message;
-    char digest[DIGEST_TEXT_SIZE + 1] = "";
     struct td_message m = {
         .kind = TD_CHANGES,
         .after = f->place.order.at.seq,
@@ -159,10 +161,6 @@ deliver_new(struct td_follower *f, size_t first)
         .changes = in->n_changes > first ? in->changes + first : NULL,
     };
 
-    if (in->coverage.has_digest) {
-        digest_write(digest, &in->coverage.digest);
-        m.digest = digest;
-    }
     for (size_t i = first; i < in->n_changes; i++)
         ((char *)in->changes[i].text)[in->changes[i].text_size] = '\0';
     message_sequence_advance(&f->place.order, in);
@@ -182,10 +180,14 @@ deliver_heartbeat(struct td_follower *f)
 static bool
 refuse_message(struct td_follower *f, enum verdict verdict, struct problem *why)
 {
+    const struct coverage *there = &f->delivery.message.coverage;
+
+    if (verdict == VERDICT_OTHER)
+        return follower_differs(f, there->last, &there->digest);
     if (verdict == VERDICT_BROKEN)
         return follower_fail(f, STATUS_MALFORMED, "%s", why->text);
-    why->rc = verdict == VERDICT_GONE ? STATUS_GONE : STATUS_MALFORMED;
-    return follower_gone(f, why);
+    why->rc = STATUS_GONE;
+    return follower_lost_place(f, why);
 }
 
 bool
@@ -278,11 +280,8 @@ deliver_proven(struct td_follower *f, const struct position *upto,
                const struct digest *digest)
 {
     struct message_sequence *order = &f->place.order;
-    char text[DIGEST_TEXT_SIZE + 1] = "";
-    struct td_message m = {
-        .kind = TD_CHANGES, .after = order->at.seq, .digest = text};
+    struct td_message m = {.kind = TD_CHANGES, .after = order->at.seq};
 
-    digest_write(text, digest);
     message_sequence_set(order, upto);
     order->has_digest = true;
     order->digest = *digest;

@@ -46,7 +46,7 @@ read_place(struct follow_options *parsed, const struct td_follow_options *how,
 
     parsed->has_place = how->after || since;
     if (how->after &&
-        source_position_read(slice_of(how->after), &parsed->place))
+        source_mark_read(slice_of(how->after), &parsed->place, &parsed->digest))
         return problem(why, STATUS_INVALID,
                        "not a position, EPOCH-SEQ: \"%.80s\"", how->after);
     if (!time)

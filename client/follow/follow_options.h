@@ -15,9 +15,11 @@ struct follow_options {
     char url[4 * URI_CHARACTERS_MAX + 1];
     bool has_place;               /* else begins now, or with a baseline */
     struct source_position place; /* of `after`, or the moment after `since` */
-    char since[SINCE_MAX];        /* "since=..." as in a query; or "" */
-    struct filter filter;         /* of changes */
-    struct filter resources;      /* the same without kinds of change */
+    const char *digest; /* behind the position in `after`; NULL: none. Valid as
+                           long as that is */
+    char since[SINCE_MAX];             /* "since=..." as in a query; or "" */
+    struct filter filter;              /* of changes */
+    struct filter resources;           /* the same without kinds of change */
     char filters[FILTER_TEXT_MAX + 2]; /* "&tag=a", or "" */
     int64_t as_of_us;                  /* of td_follow_options.as_of */
     unsigned silence_s; /* idle_ms for requests; 0: fetch.h's default */

@@ -52,8 +52,7 @@ on_message(const struct td_message *message, void *user)
         return 1;
     rc = s->on_message(message, s->user);
     if (!rc && message->position)
-        snprintf(set->start.after, sizeof(set->start.after), "%s",
-                 message->position);
+        td_message_mark(message, set->start.after);
     return rc;
 }
 

@@ -315,6 +315,16 @@ follower_has_only_list(const struct td_follower *f)
            !o->memory && !o->stream && !o->events;
 }
 
+static bool
+seek_baseline(struct td_follower *f, const char *reason)
+{
+    snprintf(f->rebase.reason, sizeof(f->rebase.reason), "%s", reason);
+    f->rebase.is_wanted = true;
+    f->search.is_sought = false;
+    f->place.has_goal = false;
+    return follower_rest(f, 0);
+}
+
 /* Notes that the changes after the baseline are gone. True: it is another one
  * than last time, for the source may have changed its list and its changes
  * between two readings; so the follower takes the baseline again. */
@@ -331,8 +341,88 @@ refuse_baseline(struct follower_rebase *r)
     return strcmp(now, before) != 0;
 }
 
+/* Ends with `why`, or takes a baseline if the caller accepts the history that
+ * `mark` names. */
+static bool
+refuse_history(struct td_follower *f, const struct problem *why,
+               const char *mark)
+{
+    if (text_set_has(&f->client->accepts, slice_of(mark)))
+        return seek_baseline(f, why->text);
+    return follower_fail(f, STATUS_REWOUND,
+                         "%.800s; nothing more is taken from there. To take a "
+                         "new baseline: accept-history %s",
+                         why->text, mark);
+}
+
+/* The set as messages name it. */
+static const char *
+set_of(const struct td_follower *f)
+{
+    return f->offered.name ? f->offered.name : f->options.url;
+}
+
+bool
+follower_went_back(struct td_follower *f, uint64_t last)
+{
+    const struct message_sequence *order = &f->place.order;
+    char mark[POSITION_MAX];
+    struct problem why;
+
+    position_write(mark, order->at.epoch, last);
+    problem(&why, STATUS_REWOUND,
+            "the history of %.200s went back: this follower has entry %" PRIu64
+            " of epoch %s (digest %s), the source now ends at entry %" PRIu64,
+            set_of(f), order->at.seq, order->at.epoch,
+            order->has_digest ? digest_text(&order->digest).text : "unknown",
+            last);
+    return refuse_history(f, &why, mark);
+}
+
+bool
+follower_differs(struct td_follower *f, uint64_t seq,
+                 const struct digest *there)
+{
+    struct digest_text mark = digest_text(there);
+    struct problem why;
+
+    problem(&why, STATUS_REWOUND,
+            "the source shows another history of %.200s: the digest of entry "
+            "%" PRIu64 " of epoch %s is %s there, %s here",
+            set_of(f), seq, f->place.order.at.epoch, mark.text,
+            digest_text(&f->place.order.here).text);
+    return refuse_history(f, &why, mark.text);
+}
+
+bool
+follower_compare_digest(struct td_follower *f, const char *text)
+{
+    struct message_sequence *order = &f->place.order;
+    struct digest there;
+
+    if (!order->is_placed || !order->at.epoch[0] ||
+        digest_read(slice_of(text), &there))
+        return true;
+    order->here = order->digest;
+    if (order->has_digest && !digest_is_equal(&order->here, &there))
+        return follower_differs(f, order->at.seq, &there);
+    order->has_digest = true;
+    order->digest = there;
+    return true;
+}
+
 bool
 follower_gone(struct td_follower *f, const struct problem *why)
+{
+    if (!f->place.order.is_placed || !f->place.order.at.seq ||
+        !f->place.order.at.epoch[0] || !f->offered.memory)
+        return follower_lost_place(f, why);
+    f->gone = *why;
+    return f->phases[FOLLOWER_CHECKING]->begin(f);
+}
+
+bool
+follower_lost_place(struct td_follower *f, const struct problem *why)
 {
     struct follower_rebase *r = &f->rebase;
     char time[DATETIME_SIZE + 1];
@@ -373,11 +463,7 @@ follower_gone(struct td_follower *f, const struct problem *why)
                              "%.600s; this is so for the baseline, too, that "
                              "the source offers",
                              why->text);
-    snprintf(r->reason, sizeof(r->reason), "%s", why->text);
-    r->is_wanted = true;
-    f->search.is_sought = false;
-    f->place.has_goal = false;
-    return follower_rest(f, 0);
+    return seek_baseline(f, why->text);
 }
 
 /* The end */

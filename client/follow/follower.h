@@ -8,6 +8,7 @@
  *                          part of a shared one (shared_stream.h)
  *       phase_catch_up.c   reads the closed lists of a broker, proven, when the
  *                          follower is far behind
+ *       phase_check.c      asks whether the log still has the place
  *       phase_gap.c        fetches entries missing before a message
  *       phase_poll.c       sources without push: their Change Lists
  *       phase_survey.c     sources without a history: their Resource Lists
@@ -46,6 +47,7 @@
 /* The states, each with the only objects that it has. */
 enum follower_state {
     FOLLOWER_SEEKING,     /* discovery */
+    FOLLOWER_CHECKING,    /* page */
     FOLLOWER_CATCHING_UP, /* lists_reader */
     FOLLOWER_LIVE,        /* live */
     FOLLOWER_FILLING,     /* page, or history; live if not ended, held back */
@@ -67,8 +69,8 @@ struct phase {
     bool (*go_on)(struct td_follower *f);
 };
 
-extern const struct phase phase_discovery, phase_catch_up, phase_live,
-    phase_gap, phase_poll, phase_survey, phase_baseline;
+extern const struct phase phase_discovery, phase_check, phase_catch_up,
+    phase_live, phase_gap, phase_poll, phase_survey, phase_baseline;
 
 /* An object that gets pushes for the follower and passes them on. A follower
  * with a pusher opens no live connection: it reads the change memory or Change
@@ -122,7 +124,8 @@ struct follower_connection {
     bool is_held;
     unsigned n_mute;      /* connections in a row without a message */
     struct problem unfit; /* why the last transport was unfit */
-    struct live_end end;  /* of a connection that ended in FOLLOWER_FILLING */
+    char after_digest[DIGEST_TEXT_SIZE + 1]; /* of a long poll's answer */
+    struct live_end end; /* of a connection that ended in FOLLOWER_FILLING */
     bool has_end;
 };
 
@@ -255,6 +258,8 @@ struct td_follower {
     struct follower_connection connection;
     struct follower_delivery delivery;
     struct follower_gap gap;
+    struct problem gone; /* FOLLOWER_CHECKING: why the place is gone; rc OK: it
+                            may be the end */
     struct follower_lists lists;
     struct follower_survey survey;
     struct follower_rebase rebase;
@@ -395,9 +400,31 @@ bool follower_go(struct td_follower *f);
 /* True if a comparison is due and possible: follower_go begins it. */
 bool follower_may_compare(const struct td_follower *f);
 
-/* The history no longer reaches back, or is another one: takes a baseline if
- * the caller wants one; else ends. False. */
+/* The history no longer reaches back, or is another one. If the source offers
+ * change memory, first asks it whether the log went back. False. */
 bool follower_gone(struct td_follower *f, const struct problem *why);
+
+/* Asks for the page of change memory at the place. `on_end` gets the follower.
+ * False: there was no memory, and the follower has ended. */
+bool follower_ask_page(struct td_follower *f, fetch_end_fn *on_end);
+
+/* As follower_gone, and the log did not go back: takes a baseline if the caller
+ * wants one; else ends. False. */
+bool follower_lost_place(struct td_follower *f, const struct problem *why);
+
+/* The log of the same epoch ends at `last`, before the place: ends with
+ * STATUS_REWOUND, or takes a baseline if the caller has accepted this
+ * (td_accept_history). False. */
+bool follower_went_back(struct td_follower *f, uint64_t last);
+
+/* The same for a log whose entry `seq` has another digest than
+ * f->place.order.here. */
+bool follower_differs(struct td_follower *f, uint64_t seq,
+                      const struct digest *there);
+
+/* Compares the digest at the place with that of an answer ("": it has none), or
+ * notes it. False: follower_differs. */
+bool follower_compare_digest(struct td_follower *f, const char *text);
 
 /* Ends the follower with `why`, of whatever status; false. */
 bool follower_end(struct td_follower *f, const struct problem *why);

@@ -8,6 +8,7 @@
 
 static const struct phase *const phases[FOLLOWER_ENDED + 1] = {
     [FOLLOWER_SEEKING] = &phase_discovery,
+    [FOLLOWER_CHECKING] = &phase_check,
     [FOLLOWER_CATCHING_UP] = &phase_catch_up,
     [FOLLOWER_LIVE] = &phase_live,
     [FOLLOWER_FILLING] = &phase_gap,
@@ -51,6 +52,8 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->place.order.is_filtered = f->options.filter.text_size > 0;
     if (f->options.has_place)
         follower_set_place(f, &f->options.place);
+    if (f->options.has_place && f->options.digest)
+        (void)follower_compare_digest(f, f->options.digest);
     if (!rc && broker_message_init(&f->delivery.message, f->how.form))
         rc = problem_memory(why);
     if (rc) {

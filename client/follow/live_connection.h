@@ -91,6 +91,7 @@ struct live_request {
     struct slice body;
     void (*on_open)(void *user); /* the server has accepted; NULL is allowed */
     const struct shared_part *shared; /* LIVE_SHARED */
+    char *after_digest; /* gets that of a long poll's answer, or "" */
 };
 
 /* Gets a whole message; of LIVE_SHARED no bytes, for a heartbeat. It may change

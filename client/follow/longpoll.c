@@ -6,6 +6,7 @@
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
 #include "proto/number.h"
+#include "proto/resourcesync/digest.h"
 
 /* Seconds: the broker should answer before the follower's time of silence,
  * which is three heartbeats, and before a proxy gives up; proxies often wait
@@ -73,6 +74,9 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
         live_finish_refused(live, answer);
     } else {
         l->is_whole = true;
+        if (live->request.after_digest)
+            snprintf(live->request.after_digest, DIGEST_TEXT_SIZE + 1, "%s",
+                     answer->after_digest);
         deliver_page(live);
     }
 }

@@ -40,12 +40,12 @@ know_start(struct message_sequence *order)
 /* True if the message continues the history that the order knows, or if that
  * cannot be checked. */
 static bool
-is_same_history(const struct message_sequence *order,
+is_same_history(struct message_sequence *order,
                 const struct broker_message *message, size_t first)
 {
     const struct coverage *covers = &message->coverage;
-    struct digest d = order->digest;
 
+    order->here = order->digest;
     if (!order->has_digest || !covers->has_digest)
         return true;
     if (covers->last < order->at.seq)
@@ -54,10 +54,11 @@ is_same_history(const struct message_sequence *order,
         if (message->form != TD_XML || order->is_filtered)
             return true;
         for (size_t i = first; i < message->n_changes; i++)
-            digest_add(&d, (struct slice){message->changes[i].text,
-                                          message->changes[i].text_size + 1});
+            digest_add(&order->here,
+                       (struct slice){message->changes[i].text,
+                                      message->changes[i].text_size + 1});
     }
-    return !memcmp(&d, &covers->digest, sizeof(d));
+    return digest_is_equal(&order->here, &covers->digest);
 }
 
 void
@@ -103,12 +104,8 @@ message_sequence_judge(struct message_sequence *order,
         while (*first < message->n_changes &&
                message->changes[*first].seq <= order->at.seq)
             ++*first;
-    if (!is_same_history(order, message, *first)) {
-        problem_set(why,
-                    "the digest at %llu does not match: it is another history",
-                    (unsigned long long)covers->last);
+    if (!is_same_history(order, message, *first))
         return VERDICT_OTHER;
-    }
     if (covers->last > order->at.seq || covers->after == order->at.seq)
         return VERDICT_NEW;
     return VERDICT_REPEAT;

@@ -29,15 +29,12 @@ struct message_sequence {
     struct position at; /* epoch "" until a message has it */
     bool has_digest;
     struct digest digest; /* d(at.seq) */
+    struct digest here;   /* VERDICT_OTHER: ours at the end of the message */
 };
 
-/* Begins anew after `at`. The digest there is unknown until a message has the
- * next one. This is so at every beginning, because a position has no digest,
- * and after lists filled a gap, because they do not have the bytes of the log.
- * The first digest is then believed, and later ones are checked. A log that was
- * made anew has another epoch, in lists as in messages. Not noticed: a log that
- * was reset to an earlier state and continued with the same epoch, if the
- * follower has read lists of the one history and then messages of the other. */
+/* Begins anew after `at`. The digest there is unknown until the caller sets it,
+ * or a message has the next one, which is then believed. A log that was made
+ * anew has another epoch, in lists as in messages. */
 void message_sequence_set(struct message_sequence *order,
                           const struct position *at);
 
@@ -46,7 +43,7 @@ enum verdict {
     VERDICT_REPEAT,
     VERDICT_GAP,
     VERDICT_GONE,  /* the log that we followed no longer exists */
-    VERDICT_OTHER, /* another history than ours, or altered: `why` */
+    VERDICT_OTHER, /* another history than ours, or altered: order->here */
     VERDICT_BROKEN /* contradicts itself; `why` says how */
 };
 

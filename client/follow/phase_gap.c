@@ -30,7 +30,7 @@ end_stuck(struct td_follower *f, const struct problem *why)
         return follower_trouble(f, why->rc == STATUS_UNREACHABLE ? why
                                                                  : &f->gap.why);
     if (why->rc == STATUS_GONE)
-        return follower_gone(f, why);
+        return follower_lost_place(f, why);
     return follower_end(f, why);
 }
 
@@ -88,15 +88,16 @@ on_page(struct fetch_answer *answer, const struct problem *why, void *user)
         page_failed(f, &copy);
         return;
     }
+    if (!follower_compare_digest(f, answer->after_digest))
+        return;
     f->gap.body = answer->body;
     buf_init(&answer->body, 0);
     f->gap.has_page = true;
     continue_gap(f);
 }
 
-/* Asks for the page after the follower's place. */
-static bool
-ask_page(struct td_follower *f)
+bool
+follower_ask_page(struct td_follower *f, fetch_end_fn *on_end)
 {
     const char *headers[] = {f->how.form == TD_XML ? "Accept: application/xml"
                                                    : "Accept: application/json",
@@ -114,7 +115,7 @@ ask_page(struct td_follower *f)
                  f->options.filters) < 0)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     request.url = url;
-    f->page = fetch_start(f->client, &request, NULL, on_page, f);
+    f->page = fetch_start(f->client, &request, NULL, on_end, f);
     free(url);
     if (!f->page)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
@@ -153,7 +154,7 @@ continue_gap(struct td_follower *f)
         return end_stuck(f, &why);
     }
     if (f->place.order.at.seq < f->gap.upto)
-        return ask_page(f);
+        return follower_ask_page(f, on_page);
     /* The gap is filled: delivers the message, then handles the end of the
      * connection, if it has ended. */
     kept = f->gap.kept; /* a copy: `f` may be freed */
@@ -174,7 +175,7 @@ begin_gap(struct td_follower *f)
     follower_hold(f); /* the live connection */
     problem_clear(&f->gap.why);
     if (f->offered.memory)
-        return ask_page(f);
+        return follower_ask_page(f, on_page);
     if (f->offered.change_list)
         return poll_lists(f);
     return follower_fail(f, STATUS_MALFORMED,

@@ -111,6 +111,9 @@ on_live_message(char *bytes, size_t size, void *user)
     /* A later message says nothing about what was found meanwhile. */
     if (f->attempts.n_heard++ == 0)
         transport_choice_fit(f->connection.choice, f->connection.transport);
+    if (f->connection.transport == TD_LONG_POLL &&
+        !follower_compare_digest(f, f->connection.after_digest))
+        return false;
     if (size == 0 && f->connection.transport == LIVE_SHARED)
         return !f->place.order.at.epoch[0] || deliver_heartbeat(f);
     return deliver_bytes(f, bytes, size);
@@ -156,6 +159,7 @@ open_connection(struct td_follower *f, unsigned transport)
         .form = f->how.form,
         .idle_ms = &f->connection.idle_ms,
         .shared = &f->shared,
+        .after_digest = f->connection.after_digest,
         .wait_s =
             transport_choice_wait_s(f->connection.choice, clock_steady_ms())};
     struct buf url = {.max = SIZE_MAX / 2};
@@ -217,8 +221,13 @@ begin_live(struct td_follower *f)
 
     if (f->how.until_caught_up && f->place.has_goal &&
         f->place.order.at.seq == f->place.goal.seq &&
-        !strcmp(f->place.order.at.epoch, f->place.goal.epoch))
-        return follower_fail(f, STATUS_OK, "%s", "");
+        !strcmp(f->place.order.at.epoch, f->place.goal.epoch)) {
+        problem_clear(&f->gone);
+        return f->place.order.has_digest && f->offered.memory &&
+                       !f->shared.stream
+                   ? f->phases[FOLLOWER_CHECKING]->begin(f)
+                   : follower_fail(f, STATUS_OK, "%s", "");
+    }
     if (catch_up_pays(f))
         return f->phases[FOLLOWER_CATCHING_UP]->begin(f);
     if (!transport) { /* all are unfit */

@@ -15,9 +15,20 @@ static bool
 is_position(const char *text)
 {
     struct source_position place;
+    const char *digest;
 
     return strlen(text) < TD_POSITION_SIZE &&
-           !source_position_read(slice_of(text), &place);
+           !source_mark_read(slice_of(text), &place, &digest);
+}
+
+void
+td_message_mark(const struct td_message *message, char mark[TD_POSITION_SIZE])
+{
+    bool has_digest = message->position && message->digest;
+
+    snprintf(mark, TD_POSITION_SIZE, "%s%s%s",
+             message->position ? message->position : "", has_digest ? " " : "",
+             has_digest ? message->digest : "");
 }
 
 /* Files */

@@ -80,7 +80,8 @@ enum harvest_end {
     HARVEST_PARTIAL, /* the set does not equal the source, as was said */
     HARVEST_FAILED,
     HARVEST_GONE, /* the source has no history and no list, or was removed */
-    HARVEST_USAGE
+    HARVEST_USAGE,
+    HARVEST_REWOUND /* the history of the source, or of the set, went back */
 };
 
 /* Runs until it ends by itself, or td_stop. Reasons were said. */

@@ -268,7 +268,7 @@ note_position(struct harvest_feed *f, const struct td_message *message,
               size_t i)
 {
     if (i == message->n_changes)
-        snprintf(f->position, sizeof(f->position), "%s", message->position);
+        td_message_mark(message, f->position);
     else
         position_write(f->position, message->position,
                        message->changes[i - 1].seq);

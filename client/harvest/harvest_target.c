@@ -42,6 +42,7 @@ harvest_end_of(enum td_status rc)
 {
     return rc == TD_STOPPED   ? HARVEST_STOPPED
            : rc == TD_GONE    ? HARVEST_GONE
+           : rc == TD_REWOUND ? HARVEST_REWOUND
            : rc == TD_INVALID ? HARVEST_USAGE
                               : HARVEST_FAILED;
 }
@@ -160,8 +161,9 @@ say_refused(struct harvest_target *t, const struct harvest_post *post)
     harvest_target_say(
         t,
         "the set refuses %s%.*s, and with it a post of %zu entries; it has all "
-        "changes up to %s",
+        "changes up to %.*s",
         n ? "" : "what begins with ", SLICE_ARG(loc), post->n,
+        post->before[0] ? (int)strcspn(post->before, " ") : -1,
         post->before[0] ? post->before : "the beginning");
 }
 

@@ -53,6 +53,8 @@ td_status_of(enum status rc)
         return TD_IO;
     case STATUS_DIFFERENT:
         return TD_DIFFERENT;
+    case STATUS_REWOUND:
+        return TD_REWOUND;
     }
     return TD_IO;
 }
@@ -250,6 +252,7 @@ td_close(struct td_client *client)
     handle_loop_free(client->loop);
     servers_fini(&client->servers);
     text_set_fini(&client->found);
+    text_set_fini(&client->accepts);
     address_policy_fini(&client->reach);
     free(client->trust);
     if (client->stop_fd >= 0)
@@ -342,6 +345,18 @@ td_limit(struct td_client *client, const struct td_limits *limits)
     static const struct td_limits none;
 
     client->room.limits = limits ? *limits : none;
+}
+
+enum td_status
+td_accept_history(struct td_client *client, const char *mark)
+{
+    bool is_new;
+
+    client_begin(client);
+    if (text_set_add(&client->accepts, slice_of(mark), &is_new))
+        return client_end(client,
+                          client_fail(client, STATUS_MEMORY, NO_MEMORY));
+    return client_end(client, STATUS_OK);
 }
 
 const char *

@@ -33,6 +33,7 @@ struct td_client {
      * program hands one in later, that does not count as named by the program.
      */
     struct text_set found;
+    struct text_set accepts;   /* marks of td_accept_history */
     bool is_catching_up;       /* a follower reads closed lists: one at a time,
                                   because       of the memory */
     struct running *running;   /* followers, publishers ...; newest first */

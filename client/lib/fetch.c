@@ -49,6 +49,7 @@ static const struct {
     {"Location", offsetof(struct fetch_answer, location)},
     {"Content-Encoding", offsetof(struct fetch_answer, coding)},
     {"Idempotent-Replayed", offsetof(struct fetch_answer, replayed)},
+    {"Tidings-After-Digest", offsetof(struct fetch_answer, after_digest)},
     {"Link", offsetof(struct fetch_answer, link)},
 };
 

@@ -61,12 +61,13 @@ struct fetch_answer {
     const char *date;
     const char *content_range; /* of a 206 */
     const char *location;
-    const char *coding;   /* Content-Encoding */
-    const char *link;     /* all Link lines, joined by ", " */
-    const char *replayed; /* Idempotent-Replayed */
-    bool is_replayed;     /* it is "true": an earlier post was kept */
-    const char *note;     /* of a 401: servers_token_note; or NULL */
-    struct buf body;      /* empty if on_body took it */
+    const char *coding;       /* Content-Encoding */
+    const char *link;         /* all Link lines, joined by ", " */
+    const char *replayed;     /* Idempotent-Replayed */
+    const char *after_digest; /* Tidings-After-Digest */
+    bool is_replayed;         /* it is "true": an earlier post was kept */
+    const char *note;         /* of a 401: servers_token_note; or NULL */
+    struct buf body;          /* empty if on_body took it */
 };
 
 /* Some of the body of an answer of 2xx; false ends the exchange: on_end is

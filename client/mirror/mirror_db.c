@@ -354,7 +354,7 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
     if (!find_row(db, &has_row, "SELECT id, position FROM sets WHERE url = ?",
                   DB_VALUES(url), DB_INTO(set, &at)))
         return false;
-    memcpy(position, at, sizeof(at));
+    snprintf(position, sizeof(at), "%.*s", (int)strcspn(at, " "), at);
     if (has_row)
         return true;
     if (!RUN_SQL(db,
@@ -363,6 +363,19 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
                  url))
         return false;
     *set = sqlite3_last_insert_rowid(db->base.handle);
+    return true;
+}
+
+bool
+mirror_db_mark(struct mirror_db *db, int64_t set, char mark[TD_POSITION_SIZE])
+{
+    char at[TD_POSITION_SIZE] = "";
+    bool has_row;
+
+    if (!find_row(db, &has_row, "SELECT position FROM sets WHERE id = ?",
+                  DB_VALUES(set), DB_INTO(&at)))
+        return false;
+    memcpy(mark, at, sizeof(at));
     return true;
 }
 

@@ -151,7 +151,12 @@ bool mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
 bool mirror_db_next_set(struct mirror_db *db, int64_t after, int64_t *set,
                         const char **url);
 
-/* Sets the position of a set, behind the messages of this transaction. */
+/* The position of a set, and its digest (td_message_mark). */
+bool mirror_db_mark(struct mirror_db *db, int64_t set,
+                    char mark[TD_POSITION_SIZE]);
+
+/* Sets the position, or mark, of a set, behind the messages of this
+ * transaction. */
 bool mirror_db_set_position(struct mirror_db *db, int64_t set,
                             const char *position);
 

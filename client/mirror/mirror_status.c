@@ -81,10 +81,10 @@ read_state(struct db *db, struct mirror_status *status, struct problem *why)
 static enum status
 read_sets(struct db *db, struct mirror_status *status, struct problem *why)
 {
-    struct db_rows rows =
-        DB_SELECT(db, NULL, why,
-                  "SELECT url, position, caught_up, " MIRROR_DB_CERTAINTY
-                  " FROM sets ORDER BY id");
+    struct db_rows rows = DB_SELECT(
+        db, NULL, why,
+        "SELECT url, substr(position, 1, instr(position || ' ', ' ') - 1),"
+        " caught_up, " MIRROR_DB_CERTAINTY " FROM sets ORDER BY id");
     struct mirror_status_set set;
     struct mirror_db_certainty *c = &set.certainty;
     struct slice url;

@@ -85,6 +85,7 @@ struct set_sync {
     const char *url; /* the tour's */
     int64_t set;     /* in the database; 0: not known yet */
     char position[TD_POSITION_SIZE];
+    char mark[TD_POSITION_SIZE];     /* that and its digest */
     char reported[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
     bool is_current; /* the source has nothing behind the position */
     struct change_packages *packages; /* of what it has missed, or NULL */
@@ -322,6 +323,15 @@ begin_again(struct set_sync *f)
 }
 
 static bool
+keep_place(struct set_sync *f, const struct td_message *message)
+{
+    char mark[TD_POSITION_SIZE];
+
+    td_message_mark(message, mark);
+    return !mark[0] || mirror_db_set_position(&f->m->db, f->set, mark);
+}
+
+static bool
 on_baseline_end(struct set_sync *f, const struct td_message *message)
 {
     struct mirror_db *db = &f->m->db;
@@ -351,9 +361,7 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
         (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
     f->is_comparison = f->is_refiltered = false;
-    return (!message->position ||
-            mirror_db_set_position(db, f->set, message->position)) &&
-           end_reading(f, as_of_us, !end.is_held);
+    return keep_place(f, message) && end_reading(f, as_of_us, !end.is_held);
 }
 
 static bool
@@ -386,8 +394,7 @@ apply_message(struct set_sync *f, const struct td_message *message)
             if (!is_good)
                 return false;
         }
-        return !message->position ||
-               mirror_db_set_position(&f->m->db, f->set, message->position);
+        return keep_place(f, message);
     }
 }
 
@@ -563,6 +570,8 @@ note_where(struct set_sync *f, const struct td_message *message)
         timer_start(&f->quiet, QUIET_MS);
     if (message->position && strlen(message->position) < sizeof(f->position))
         strcpy(f->position, message->position);
+    if (message->position)
+        td_message_mark(message, f->mark);
     look_for_packages(f);
     if (message->is_comparison) /* its end has reported TD_SYNC_COMPLETE */
         return;
@@ -581,10 +590,12 @@ on_message(const struct td_message *message, void *user)
 {
     struct set_sync *f = user;
     struct mirror *m = f->m;
-    bool is_nothing =
-        message->kind == TD_CHANGES && !message->n_changes &&
-        (!message->position || !strcmp(message->position, f->position));
+    char mark[TD_POSITION_SIZE];
+    bool is_nothing;
 
+    td_message_mark(message, mark);
+    is_nothing = message->kind == TD_CHANGES && !message->n_changes &&
+                 (!mark[0] || !strcmp(mark, f->mark));
     if (m->is_over || f->why.rc)
         return 1;
     if (message->kind == TD_BASELINE) {
@@ -701,7 +712,7 @@ follow_set(struct set_sync *f, bool until_caught_up, const char *scratch,
     struct run *run = f->run;
     bool is_one = run->tour.rounds.n == 1;
     struct td_follow_options how = {
-        .after = f->position[0] && !o->as_of ? f->position : NULL,
+        .after = f->mark[0] && !o->as_of ? f->mark : NULL,
         .form = TD_JSON,
         .on_trouble = on_set_trouble,
         .on_progress = on_listed,
@@ -798,6 +809,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
     buf_init(&f->hash, TEXT_MAX);
     buf_init(&f->links, TEXT_MAX);
     if (!mirror_db_set(&m->db, f->url, &f->set, f->position) ||
+        !mirror_db_mark(&m->db, f->set, f->mark) ||
         !mirror_db_certainty(&m->db, f->set, &f->certainty) ||
         !settle_held(f)) {
         *why = m->why;

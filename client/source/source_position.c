@@ -63,6 +63,21 @@ source_position_read(struct slice text, struct source_position *place)
     return rc;
 }
 
+enum status
+source_mark_read(struct slice text, struct source_position *place,
+                 const char **digest)
+{
+    size_t size = text.size;
+    struct slice position = slice_take(&text, ' ');
+    bool has_digest = position.size < size;
+    struct digest d;
+
+    if (has_digest && digest_read(text, &d))
+        return STATUS_MALFORMED;
+    *digest = has_digest ? text.data : NULL;
+    return source_position_read(position, place);
+}
+
 void
 source_position_write(char to[TD_POSITION_SIZE],
                       const struct source_position *place)

@@ -45,6 +45,13 @@ struct source_position {
  * unchanged. */
 MUST_CHECK enum status source_position_read(struct slice text,
                                             struct source_position *place);
+
+/* The same for a position that a digest may follow, "EPOCH-SEQ sha-256:...":
+ * *digest is the rest of `text`; NULL: there is none. STATUS_MALFORMED. */
+MUST_CHECK enum status source_mark_read(struct slice text,
+                                        struct source_position *place,
+                                        const char **digest);
+
 void source_position_write(char to[TD_POSITION_SIZE],
                            const struct source_position *place);
 

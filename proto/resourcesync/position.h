@@ -39,6 +39,7 @@ struct coverage {
     int64_t until_us;           /* T(last), or DATETIME_NONE */
     bool has_digest;
     struct digest digest; /* d(last) */
+    struct digest before; /* d(after), of pages of change memory alone */
     int64_t now_us;       /* heartbeats: the clock; else DATETIME_NONE */
     int64_t heartbeat_us; /* heartbeats: the interval; else 0 */
 };

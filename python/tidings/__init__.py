@@ -18,7 +18,7 @@ threads.
 """
 
 from tidings._errors import IO, Broken, Different, Error, Gone, Invalid, Memory, Refused
-from tidings._errors import Stopped, Unreachable
+from tidings._errors import Rewound, Stopped, Unreachable
 from tidings._follow import AsyncFollower, Change, Follower, Kind, Link, Message
 from tidings._follow import afollow, follow, load_position, load_positions
 from tidings._follow import save_position
@@ -52,6 +52,7 @@ __all__ = [
     "Publisher",
     "Receipt",
     "Refused",
+    "Rewound",
     "SourceFollower",
     "Stopped",
     "Synced",

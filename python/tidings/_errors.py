@@ -34,6 +34,11 @@ class Gone(Error):
     """The source no longer retains the position, or the set was removed."""
 
 
+class Rewound(Error):
+    """The history of the source went back in the same epoch, or is another one than
+    before: nothing was taken from it."""
+
+
 class Unreachable(Error):
     """No connection, it broke, or the server is busy: try again later."""
 
@@ -60,6 +65,7 @@ _CLASSES: dict[int, type[Error]] = {
     lib.TD_INVALID: Invalid,
     lib.TD_REFUSED: Refused,
     lib.TD_GONE: Gone,
+    lib.TD_REWOUND: Rewound,
     lib.TD_UNREACHABLE: Unreachable,
     lib.TD_BROKEN: Broken,
     lib.TD_MEMORY: Memory,

@@ -44,10 +44,13 @@ static int
 clear_stage(void **state)
 {
     struct stage *s = *state;
+    char digest[sizeof(s->state) + 8];
 
     fake_broker_free(s->broker);
     history_fini(&s->history);
     unlink(s->state);
+    snprintf(digest, sizeof(digest), "%s.digest", s->state);
+    unlink(digest);
     assert_int_equal(rmdir(s->dir), 0); /* nothing else was left there */
     free(s);
     return 0;

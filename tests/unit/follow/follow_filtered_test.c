@@ -89,8 +89,8 @@ TEST(another_past_is_found_out_with_filters_too)
         spoil(s, history_json_every(&s->history, 7, 7, 3), "sha-256:", "");
 
     tell(s, TD_JSON, "d s t0-7 x", &text);
-    assert_int_equal(follow(s, "0", TD_JSON, 9), TD_BROKEN);
-    assert_non_null(strstr(td_problem(s->client), "digest at 7"));
+    assert_int_equal(follow(s, "0", TD_JSON, 9), TD_REWOUND);
+    assert_non_null(strstr(td_problem(s->client), "digest of entry 7"));
 }
 
 /* design.md section 4: the moment is where the first connection begins; later
