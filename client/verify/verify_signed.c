@@ -70,10 +70,16 @@ read_tile(const struct tree_tiles *tiles, unsigned level, uint64_t number,
     struct buf body = {.max = 0};
     enum status rc;
 
-    tree_tile_write(path, level, number, wide);
-    snprintf(url, sizeof(url), "%.*stile/%s?%s", (int)prefix, v->checkpoint_url,
-             path, v->chain.epoch);
-    rc = fetch_small(v, url, &body);
+    for (;;) {
+        tree_tile_write(path, level, number, wide);
+        snprintf(url, sizeof(url), "%.*stile/%s?%s", (int)prefix,
+                 v->checkpoint_url, path, v->chain.epoch);
+        rc = fetch_small(v, url, &body);
+        if (rc != STATUS_REFUSED || wide == TILE_WIDTH)
+            break;
+        buf_fini(&body);
+        wide = TILE_WIDTH; /* partial ones may go when that is there */
+    }
     if (rc)
         problem_set(why, "%s", td_problem(v->client));
     else if (body.size != (size_t)wide * DIGEST_SIZE)
@@ -224,7 +230,7 @@ verify_fetch_checkpoint(struct verify *v, struct buf *body)
     snprintf(v->checkpoint_name, sizeof(v->checkpoint_name), "%s",
              v->checkpoint_url);
     snprintf(url, sizeof(url), "%s?witnessed", v->checkpoint_url);
-    if (v->client->trust->required > 0)
+    if (v->client->trust && v->client->trust->required > 0)
         rc = fetch_small(v, url, body);
     if (rc != STATUS_REFUSED)
         return rc;
@@ -270,6 +276,84 @@ epoch_of(struct slice origin)
     return origin.size > EPOCH_SIZE
                ? slice_from(origin, origin.size - EPOCH_SIZE)
                : origin;
+}
+
+/* Does the tree continue that of `kept`, and have the history? */
+static enum status
+compare_tree(struct verify *v, const struct checkpoint *now,
+             const struct checkpoint *kept, bool has_digest, const char **fault,
+             struct problem *why)
+{
+    const struct tree_tiles tiles = {read_tile, v};
+    struct tree_path path;
+    struct digest leaf;
+    uint64_t seq = v->chain.last;
+    enum status rc = STATUS_OK;
+
+    v->signed_size = now->size;
+    *fault = "smaller";
+    if (now->size < kept->size)
+        return problem(why, STATUS_DIFFERENT,
+                       "it had %" PRIu64 " entries, and has %" PRIu64,
+                       kept->size, now->size);
+    *fault = now->size == kept->size ? "root" : "inconsistent";
+    if (kept->size > 0)
+        rc = tree_consistency(&tiles, kept->size, now->size, &path, why);
+    if (!rc && kept->size > 0 &&
+        !tree_continues(kept->size, &kept->root, now->size, &now->root, &path))
+        return problem(why, STATUS_DIFFERENT,
+                       "its %" PRIu64 " entries do not continue the first "
+                       "%" PRIu64 " that it had",
+                       now->size, kept->size);
+    if (rc || !has_digest || seq == 0 || seq > now->size)
+        return rc;
+    *fault = "digest";
+    rc = tree_inclusion(&tiles, seq - 1, now->size, &path, why);
+    tree_leaf(&leaf, &v->chain.digest);
+    return rc || tree_includes(seq - 1, now->size, &leaf, &path, &now->root)
+               ? rc
+               : problem(why, STATUS_DIFFERENT,
+                         "its entry %" PRIu64 " is not the one that came", seq);
+}
+
+enum status
+verify_progress(struct verify *v, struct slice bytes, struct slice kept,
+                bool has_digest, const char **fault)
+{
+    struct td_client *client = v->client;
+    struct td_checkpoint *result = &client->checkpoint;
+    struct checkpoint now, before = {.size = 0};
+    struct problem why = {""};
+    struct note note, before_note;
+    enum status rc = STATUS_OK;
+
+    if (kept.size > 0 && (note_read(kept, &before_note, &why) ||
+                          checkpoint_read(&before_note, &before, &why)))
+        return client_fail(client, STATUS_INVALID, "the last checkpoint: %s",
+                           why.text);
+    *fault = "malformed";
+    rc = note_read(bytes, &note, &why);
+    if (!rc)
+        rc = checkpoint_read(&note, &now, &why);
+    if (!rc && kept.size > 0 && !slice_equal(before.origin, now.origin))
+        before.size = 0;
+    if (!rc) {
+        rc = trust_check(client->trust, &note, v->chain.epoch, &now, result,
+                         &why);
+        *fault = !slice_equal(epoch_of(now.origin), slice_of(v->chain.epoch))
+                     ? "origin"
+                 : result->is_signed ? "witnesses"
+                                     : "signature";
+    }
+    if (!rc)
+        rc = compare_tree(v, &now, &before, has_digest, fault, &why);
+    if (rc)
+        result->origin[0] = '\0';
+    if (rc == STATUS_MALFORMED && !strcmp(*fault, "malformed"))
+        rc = STATUS_DIFFERENT;
+    return rc ? client_fail(client, rc, "%.800s: %s", v->checkpoint_url,
+                            why.text)
+              : rc;
 }
 
 /* Makes the leaf of a proof, of what its `extra` has. */

@@ -564,3 +564,50 @@ td_prove(struct td_client *client, const char *set_url, uint64_t seq,
     free(w.index);
     return client_end(client, rc);
 }
+
+enum td_status
+td_check_checkpoint(struct td_client *client, const char *set_url,
+                    const char *kept, const char *position, const char *digest,
+                    void (*on_checkpoint)(const char *text, const char *fault,
+                                          void *user),
+                    void *user)
+{
+    struct td_proof unwanted = {.n_lists = 0};
+    struct verify v = {.client = client, .proof = &unwanted, .leaves_fd = -1};
+    struct walk w = {.v = &v};
+    struct buf body = {.max = 0};
+    struct position at;
+    const char *fault = NULL;
+    enum status rc = STATUS_OK;
+
+    client_begin(client);
+    client->checkpoint.origin[0] = '\0';
+    if (position_read(slice_of(position), &at) || !at.epoch[0] ||
+        (digest && digest_read(slice_of(digest), &v.chain.digest)))
+        rc = client_fail(client, STATUS_INVALID,
+                         "\"%s\" is no position EPOCH-SEQ, or its digest is "
+                         "none",
+                         problem_quote(slice_of(position)).text);
+    if (!rc)
+        rc = client_add_source(client, set_url);
+    if (!rc)
+        rc = offer_read(client, set_url, on_offer, &w);
+    if (!rc && !v.checkpoint_url[0])
+        rc = client_fail(client, STATUS_REFUSED, "%.800s has no checkpoint",
+                         set_url);
+    if (!rc)
+        rc = verify_fetch_checkpoint(&v, &body);
+    if (!rc) {
+        slice_copy(v.chain.epoch, sizeof(v.chain.epoch), slice_of(at.epoch));
+        v.chain.last = at.seq;
+        rc = verify_progress(&v, buf_slice(&body), slice_of(kept ? kept : ""),
+                             digest != NULL, &fault);
+        buf_add(&body, "", 1);
+        if (!body.failed && (!rc || rc == STATUS_DIFFERENT))
+            on_checkpoint(body.data, rc ? fault : NULL, user);
+    }
+    buf_fini(&body);
+    free(w.archive);
+    free(w.index);
+    return client_end(client, rc);
+}
