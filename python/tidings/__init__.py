@@ -17,6 +17,7 @@ thread at a time uses a Follower; stop() may be called from all. A Publisher is 
 threads.
 """
 
+from tidings._checkpoint import Checkpoint, CheckpointError
 from tidings._errors import IO, Broken, Different, Error, Gone, Invalid, Memory, Refused
 from tidings._errors import Rewound, Stopped, Unreachable
 from tidings._follow import AsyncFollower, Change, Follower, Kind, Link, Message
@@ -37,6 +38,8 @@ __all__ = [
     "AsyncSourceFollower",
     "Broken",
     "Change",
+    "Checkpoint",
+    "CheckpointError",
     "Different",
     "Error",
     "File",

@@ -9,10 +9,12 @@ import json
 import os
 import select
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from tidings._errors import Invalid, error_of, text
+from tidings._checkpoint import Check, Checker, Keys, OnCheckpoint, trust
+from tidings._errors import Error, Invalid, error_of, text
 from tidings._handle import LOOK_AGAIN_S, Access, Handle, Limits, OnTrouble, Path, fail
 from tidings._libtidings import ffi, lib
 
@@ -188,10 +190,13 @@ class _Feed(Handle):
         self.follower: Any = ffi.NULL
         self.messages: collections.deque[Message] = collections.deque()
         self.end: tuple[int, str] | None = None
+        self.checker: Checker | None = None
         self.is_stopping = False
         self._on_trouble = on_trouble
 
     def trouble(self, why: str, pause_s: float) -> None:
+        if self.checker:
+            self.checker.due_s = 0.0
         self.guard(self._on_trouble, why, pause_s)
 
     def next(self) -> Message | None:
@@ -295,6 +300,11 @@ class _Followed:
         poll: float = 60.0,
         listing: Path | None = None,
         max_delete_percent: int = 20,
+        verifier_key: Keys = None,
+        witnesses: Keys = None,
+        require_witnesses: int = 0,
+        checkpoint: str | None = None,
+        on_checkpoint: OnCheckpoint | None = None,
         on_trouble: OnTrouble | None = None,
         access: Access | None = None,
         limits: Limits | None = None,
@@ -305,8 +315,16 @@ class _Followed:
         self._has_baseline = baseline != "no"
         self._changes: Iterator[Change] = iter(())
         self._message: Message | None = None  # handed over, perhaps not applied yet
+        self._waiting: Message | None = None  # for a checkpoint
+        self._is_checked = False  # it waits no longer
         self._position: str | None = position
         try:
+            if verifier_key:
+                keys = (verifier_key, witnesses, require_witnesses)
+                feed.check(trust(feed.client, *keys))
+                beside = f"{os.fsdecode(state)}.checkpoint" if state else None
+                how_kept = (keys, checkpoint, beside, on_checkpoint)
+                feed.checker = Checker(access, *how_kept)
             if self._state is not None:
                 kept = ffi.new("char[]", lib.TD_POSITION_SIZE)
                 feed.check(lib.td_position_read(feed.client, self._state, kept))
@@ -353,11 +371,38 @@ class _Followed:
             if self._state is not None:
                 self._feed.write_position(self._state, done.position.encode())
             self._position = done.position
-        message = self._feed.next()
-        if message:
-            self._message = message
+            if self._feed.checker and done.last == 0:
+                self._feed.checker.due_s = 0.0  # no history had come
+        self._waiting = self._waiting or self._feed.next()
+        return self._waiting
+
+    def _check(self, message: Message) -> tuple[Check, Callable[[], int]] | None:
+        """The call that checks the checkpoint before this message is handed over. None:
+        none is due."""
+        checker = self._feed.checker
+        if self._feed.is_stopping or not self._feed.is_open:
+            raise StopIteration
+        is_due = checker and not self._is_checked and time.monotonic() >= checker.due_s
+        if not checker or not message.position or not is_due:
+            self._message, self._waiting, self._is_checked = message, None, False
             self._changes = iter(message.changes)
-        return message
+            return None
+        return checker.begin(message.set_url, message.position, message.digest)
+
+    def _checked(self, check: Check, error: Error | None = None) -> float:
+        """The seconds until it is checked again; 0: it is right. A failure ends the
+        follower."""
+        assert self._feed.checker
+        try:
+            pause_s = self._feed.checker.end(check, error)
+        except BaseException:
+            self._waiting = None
+            self._feed.close()
+            raise
+        self._is_checked = error is None
+        if error:
+            self._feed.trouble(str(error), pause_s)
+        return pause_s
 
     def _refuse_baselines(self) -> None:
         """A loop over changes would not see that a baseline begins."""
@@ -406,6 +451,14 @@ class Follower(_Followed):
     listing             a file that keeps the last list of a source that has only a list
                         (a Sitemap); positions are of that file.
     max_delete_percent  of such a list; more are Refused; 100: no limit.
+    verifier_key        the verifier keys of the set: lines of `tidingsd key show`.
+                        Then no message comes before the first checkpoint is right. The
+                        next ones are read after each lost connection, and after five
+                        minutes.
+    witnesses,          likewise the keys of those who have to cosign it: so many of
+    require_witnesses   them; 0: all.
+    checkpoint          the text of the last one; `state` keeps it in STATE.checkpoint.
+    on_checkpoint       called with each Checkpoint that is right.
     on_trouble          called when there is no connection, with the reason and the
                         seconds until the next attempt.
 
@@ -414,7 +467,7 @@ class Follower(_Followed):
     from any thread. A signal's exception (KeyboardInterrupt) ends a wait at once: go
     on with another follower, from the position that is stored.
 
-    Raises Gone, Refused, Unreachable, Broken, IO, Memory, Invalid.
+    Raises Gone, Refused, Unreachable, Broken, IO, Memory, Invalid, CheckpointError.
     """
 
     def messages(self) -> Iterator[Message]:
@@ -430,6 +483,14 @@ class Follower(_Followed):
         while (message := self._take()) is None:
             timeout_ms, most_ms = self._feed.timeout_ms(), round(LOOK_AGAIN_S * 1000)
             watch.poll(min(timeout_ms, most_ms) if timeout_ms >= 0 else most_ms)
+        while todo := self._check(message):
+            try:
+                todo[0].run(todo[1])
+                self._checked(todo[0])
+            except Error as error:
+                end = time.monotonic() + self._checked(todo[0], error)
+                while time.monotonic() < end and not self._feed.is_stopping:
+                    time.sleep(LOOK_AGAIN_S)
         return message
 
     def __iter__(self) -> "Follower":
@@ -477,6 +538,12 @@ class AsyncFollower(_Followed):
             await asyncio.sleep(0)  # other tasks go on while messages are at hand
             while (message := self._take()) is None:
                 await self._wait()
+            while todo := self._check(message):
+                try:
+                    await todo[0].arun(todo[1])
+                    self._checked(todo[0])
+                except Error as error:
+                    await asyncio.sleep(self._checked(todo[0], error))
         except StopIteration:
             return None
         return message

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from tidings._checkpoint import Keys, trust
 from tidings._errors import Error, text
 from tidings._handle import Access, Call, Handle, Limits, Path, fail
 from tidings._libtidings import ffi, lib
@@ -106,19 +107,28 @@ def verify(
     where: str | Path,
     *,
     on_list: OnList | None = None,
+    verifier_key: Keys = None,
+    witnesses: Keys = None,
+    require_witnesses: int = 0,
     access: Access | None = None,
     limits: Limits | None = None,
 ) -> Proof:
     """Walk the Change Lists of a set of Tidings, oldest first, and check that every entry
     is there and that the digests lead from each list to the next.
 
-    where    the URL of a set, or a directory with a copy of its lists.
-    on_list  called after each list that is right, with its URL or file.
+    where         the URL of a set, a directory with a copy of its lists, or a file with
+                  the proof of an entry (`tidings prove`).
+    on_list       called after each list that is right, with its URL or file.
+    verifier_key  as in follow(): then the entries have to be those that were signed;
+                  likewise witnesses and require_witnesses.
 
     Raises Different (the history breaks; its text says where), IO, Gone, Refused,
     Unreachable, Broken, Invalid, Memory.
     """
     call = _Verify(Handle(os.fsdecode(where), access, limits), on_list)
+    if verifier_key:
+        keys = (verifier_key, witnesses, require_witnesses)
+        call.handle.check(trust(call.handle.client, *keys))
     user = ffi.new_handle(call)
     proof = ffi.new("struct td_proof *")
     arguments = (os.fsencode(where), lib.verify_on_list, user, proof)
