@@ -144,6 +144,20 @@ export interface Options {
     signal?: AbortSignal;
     onState?: (state: State) => void;
     /**
+     * Verifier keys, the lines of `tidingsd key show SET`: one text, or several. Then nothing is
+     * yielded before the first checkpoint of a set is right. The next ones are read on each new
+     * connection, and after five minutes. A wrong one ends the set with a CheckpointError.
+     */
+    verifierKey?: string | string[];
+    /** The keys of witnesses, of whom `requireWitnesses` (all) have to cosign checkpoints. */
+    witnesses?: string | string[];
+    requireWitnesses?: number;
+    /**
+     * Called with each checkpoint that is right. Where the browser cannot check signatures,
+     * `unchecked` says why, and `isSigned` is false; without this function, the console has it.
+     */
+    onCheckpoint?: (checkpoint: Checkpoint & Signatures & { set: string }) => void;
+    /**
      * Called when the broker cannot serve the position any more. Returns the position to go on
      * from, for example `error.earliest`, after it has done what the lost changes need. Without
      * it, or if it returns nothing, the iteration throws the error.
@@ -164,11 +178,12 @@ export interface Options {
  * - "unknown": there is no such set, or the reader may not know of it.
  * - "denied": the token is missing, has ended, or lacks the right.
  * - "refused": the broker cannot take the request, for example a malformed filter or change.
+ * - "checkpoint": a checkpoint cannot be believed; see CheckpointError.
  * - "unreachable": no attempt of a post was answered; the broker may have kept it. A post with the
  *   same changes and the same `key` does no harm.
  */
 export class TidingsError extends Error {
-    code: 'gone' | 'removed' | 'unknown' | 'denied' | 'refused' | 'unreachable';
+    code: 'gone' | 'removed' | 'unknown' | 'denied' | 'refused' | 'unreachable' | 'checkpoint';
     /** The name of the set. */
     set?: string;
     /** The status of the answer. */
@@ -182,6 +197,100 @@ export class TidingsError extends Error {
     /** Of "gone": the URL of the Capability List, which names the set's Resource List. */
     restart?: string;
 }
+
+/** A signed note (C2SP signed-note): `body` is what was signed. */
+export interface Note {
+    text: string;
+    body: string;
+    signatures: string;
+}
+
+/** A checkpoint (C2SP tlog-checkpoint): the first `size` entries of the log `origin` have that root. */
+export interface Checkpoint extends Note {
+    origin: string;
+    size: number;
+    root: Uint8Array;
+}
+
+/** What was checked of a checkpoint. */
+export interface Signatures {
+    /** A key of the log has signed it. */
+    isSigned: boolean;
+    /** How many of the known witnesses have cosigned it. */
+    witnesses: number;
+    /** When the log had no other entries: seconds since 1970, 0: its key says nothing. */
+    time?: number;
+    /** Why no signature could be checked. */
+    unchecked?: string;
+}
+
+/** A key that checks signatures: of a log (kind 1), or of a witness (kind 4). */
+export interface VerifierKey {
+    name: string;
+    kind: number;
+    publicKey: Uint8Array;
+    id: Uint8Array;
+}
+
+/**
+ * A checkpoint that cannot be believed.
+ *
+ * - "malformed": it is none.
+ * - "origin": it is of another log.
+ * - "signature": no known key of the log has signed it, or the signature is wrong.
+ * - "witnesses": too few have cosigned it, or a cosignature is wrong.
+ * - "smaller": it has fewer entries than the last one.
+ * - "root": it has as many, and another root.
+ * - "inconsistent": its tree does not continue that of the last one.
+ * - "digest": its tree has another history than the one that came.
+ */
+export class CheckpointError extends TidingsError {
+    fault: 'malformed' | 'origin' | 'signature' | 'witnesses' | 'smaller' | 'root' | 'inconsistent' |
+        'digest';
+    /** The texts that contradict each other: the last checkpoint, or the position with its digest,
+     * and this checkpoint. */
+    evidence: string[];
+}
+
+/** The hashes of a proof, or tilesOf(). */
+export type Way = Uint8Array[] | ((begin: number, end: number) => Promise<Uint8Array>);
+
+/** Gives the bytes of a tile by its path, LEVEL/NUMBER or LEVEL/NUMBER.p/WIDTH. */
+export type ReadTile = (path: string) => Promise<Uint8Array>;
+
+/** Reads a verifier key, NAME+HEX+BASE64. */
+export function readVerifierKey(text: string): Promise<VerifierKey>;
+/** These look at no signature. Each throws a CheckpointError if the text is none. */
+export function readNote(text: string): Note;
+export function readCheckpoint(text: string): Checkpoint;
+/** The proof of an entry (C2SP tlog-proof), which has number `index` + 1. */
+export function readProof(
+    text: string,
+): { index: number; hashes: Uint8Array[]; checkpoint: Checkpoint };
+
+/** The time of a cosignature, 0 of another signature, undefined if the note has none of the key. */
+export function checkSignature(note: Note, key: VerifierKey): Promise<number | undefined>;
+/** Demands the signatures, as the options of follow() do. */
+export function checkCheckpoint(
+    checkpoint: Checkpoint, keys: Pick<Options, 'verifierKey' | 'witnesses' | 'requireWitnesses'>,
+): Promise<Signatures>;
+
+/** True if the digest of the log up to entry `index` + 1 is in the tree of the checkpoint. */
+export function isIncluded(
+    digest: Iterable<number>, index: number, checkpoint: Checkpoint, way: Way,
+): Promise<boolean>;
+/** True if the tree continues that of the earlier checkpoint. */
+export function isContinued(
+    earlier: Checkpoint, checkpoint: Checkpoint, way: Way,
+): Promise<boolean>;
+/** The way that the tiles of a checkpoint's tree give. Without a partial tile, it takes the full one. */
+export function tilesOf(checkpoint: Checkpoint, read: ReadTile): Way;
+/** Demands that a checkpoint continues the one before, and has that digest ("sha-256:...") at the
+ * position, if it is so large. */
+export function checkProgress(
+    before: Checkpoint | undefined, checkpoint: Checkpoint, position: { epoch: string; seq: number },
+    digest: string | undefined, read: ReadTile,
+): Promise<void>;
 
 /**
  * Follows a set, by its URL (`https://host/sets/NAME`; in a page also `/sets/NAME`), or several

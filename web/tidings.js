@@ -39,6 +39,10 @@ const GROUP_MAX = 2000; // sets of one connection: the broker takes 256 KB of na
 const URL_MAX = 6000; // a broker takes 8,192 characters
 const EVENTS = 'text/event-stream';
 
+const CHECK_MS = 300_000; // between two looks at the checkpoint of a set
+const NOTE_MAX = 65_536; // characters of a checkpoint
+const TILE_WIDTH = 256; // hashes of a full tile
+
 const PATIENCE_MS = 60_000; // no attempt of a post begins later
 const PATIENCE_MAX_MS = 12 * 3_600_000; // the broker keeps a key for 24 hours
 const POST_RATE = 10; // bytes of a post that leave in a millisecond, at least
@@ -55,6 +59,20 @@ export class TidingsError extends Error {
         this.name = 'TidingsError';
         this.code = code;
         Object.assign(this, members);
+    }
+}
+
+/**
+ * A checkpoint that cannot be believed. `fault` is "malformed", "origin" (it is of another log),
+ * "signature", "witnesses" (too few, or wrong), "smaller" (than the one before), "root"
+ * (another root of the same size), "inconsistent" (its tree does not continue the one before) or
+ * "digest" (its tree has another history at the position). `evidence`: the texts that contradict
+ * each other.
+ */
+export class CheckpointError extends TidingsError {
+    constructor(fault, message, ...evidence) {
+        super('checkpoint', message, { fault, evidence });
+        this.name = 'CheckpointError';
     }
 }
 
@@ -307,6 +325,231 @@ export function passes(entry, filter) {
         some('type', value => value === '*/*' ? type !== '' : value.endsWith('/*')
             ? type.startsWith(value.slice(0, -1).toLowerCase()) : type === value.toLowerCase()) &&
         some('tag', value => entry.tags?.includes(value));
+}
+
+/* Checkpoints: signed notes, trees and proofs of transparency logs (C2SP) */
+
+function bytesOf(...parts) {
+    return Uint8Array.from(parts.flatMap(part =>
+        [...typeof part === 'string' ? new TextEncoder().encode(part) : part]));
+}
+
+function fromHex(text) {
+    return text.match(/../g).map(two => parseInt(two, 16));
+}
+
+/** Bytes of base64 in its one form, if there are so many; else undefined. */
+function fromBase64(text, size) {
+    const bytes = /^[\w+/]+={0,2}$/.test(text) && text.length % 4 === 0
+        ? Uint8Array.from(atob(text), character => character.charCodeAt(0)) : [];
+    return bytes.length === size && btoa(String.fromCharCode(...bytes)) === text ? bytes : undefined;
+}
+
+function isSame(one, other) {
+    return one.join() === other.join();
+}
+
+function subtle() {
+    if (!globalThis.crypto?.subtle)
+        throw new DOMException('there is no WebCrypto, which pages have by https alone', 'NotSupportedError');
+    return globalThis.crypto.subtle;
+}
+
+async function sha256(...parts) {
+    return new Uint8Array(await subtle().digest('SHA-256', bytesOf(...parts)));
+}
+
+async function keyOf(name, kind, publicKey) {
+    return { name, kind, publicKey, id: (await sha256(name, '\n', [kind], publicKey)).slice(0, 4) };
+}
+
+/** Reads a verifier key, NAME+HEX+BASE64: of kind 1 (of a log), or 4 (of a witness). */
+export async function readVerifierKey(text) {
+    const [, name, id, base64] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text.trim()) ?? [];
+    const bytes = fromBase64(base64 ?? '', 33);
+    const key = (bytes?.[0] === 1 || bytes?.[0] === 4) && await keyOf(name, bytes[0], bytes.slice(1));
+    if (!key || !isSame(key.id, fromHex(id)))
+        throw new TypeError(`"${text}" is no verifier key of Ed25519, NAME+HEX+BASE64, or was altered`);
+    return key;
+}
+
+/** Reads keys: a text with one in each line, or several texts. "#" begins a comment. */
+function readKeys(texts = []) {
+    const lines = [texts].flat().flatMap(text => text.split('\n'));
+    return Promise.all(lines.filter(line => /^\s*[^\s#]/.test(line)).map(readVerifierKey));
+}
+
+/** Reads a signed note. Looks at no signature. */
+export function readNote(text) {
+    const gap = text.lastIndexOf('\n\n');
+    if (gap < 0 || text.length > NOTE_MAX || !text.endsWith('\n') || /[\0-\x09\x0b-\x1f]/.test(text))
+        throw new CheckpointError('malformed', 'it is no signed note', text);
+    return { text, body: text.slice(0, gap + 1), signatures: text.slice(gap + 2) };
+}
+
+/** Reads a checkpoint: its origin, size and root. Looks at no signature. */
+export function readCheckpoint(text) {
+    const note = readNote(text);
+    const [origin, size, base64] = note.body.split('\n');
+    const root = fromBase64(base64 ?? '', 32);
+    if (!origin || !/^(0|[1-9]\d{0,14})$/.test(size) || !root)
+        throw new CheckpointError('malformed', 'it is no checkpoint: an origin, a size and a root', text);
+    return { ...note, origin, size: Number(size), root };
+}
+
+/** Checks the signature of a key. Returns the time of a cosignature, 0 of another signature, and
+ * undefined if the note has none of this key. Throws if it is wrong. */
+export async function checkSignature(note, key) {
+    const start = key.kind === 4 ? 12 : 4;
+    for (const line of note.signatures.split('\n')) {
+        const [, name, base64] = /^\u2014 (\S+) (\S+)$/.exec(line) ?? [];
+        const bytes = name === key.name && fromBase64(base64, start + 64);
+        if (!bytes || !isSame(bytes.slice(0, 4), key.id))
+            continue;
+        const time = key.kind === 4 ? new DataView(bytes.buffer).getBigUint64(4) : 0;
+        const body = key.kind === 4 ? `cosignature/v1\ntime ${time}\n${note.body}` : note.body;
+        const used = await subtle().importKey('raw', key.publicKey, 'Ed25519', false, ['verify']);
+        if (!await subtle().verify('Ed25519', used, bytes.slice(start), bytesOf(body)))
+            throw new CheckpointError(note.body.startsWith(`${name}\n`) ? 'signature' : 'witnesses',
+                `the signature of ${name} is wrong`, note.text);
+        return Number(time);
+    }
+}
+
+/** Demands that a key with the name of the origin has signed the checkpoint, and that so many
+ * witnesses have cosigned it. Where Ed25519 is missing, `unchecked` says so. */
+export async function checkCheckpoint(checkpoint, { verifierKey, witnesses, requireWitnesses }) {
+    const { origin, text } = checkpoint;
+    const times = [], cosigned = new Set();
+    let known;
+    try {
+        for (const { name, publicKey } of await readKeys(verifierKey))
+            for (const kind of name === origin ? [1, 4] : [])
+                times.push(await checkSignature(checkpoint, await keyOf(name, kind, publicKey)) ?? -1);
+        known = await readKeys(witnesses);
+        for (const key of known)
+            if (await checkSignature(checkpoint, key) !== undefined)
+                cosigned.add(key.publicKey.join());
+    } catch (error) {
+        if (error.name !== 'NotSupportedError')
+            throw error;
+        const unchecked = `the signature of ${origin} was NOT checked: ${error.message}`;
+        return { isSigned: false, witnesses: 0, unchecked };
+    }
+    const time = Math.max(-1, ...times), required = requireWitnesses ?? known.length;
+    if (time < 0)
+        throw new CheckpointError('signature', `no key with the name ${origin} has signed it`, text);
+    if (cosigned.size < required)
+        throw new CheckpointError('witnesses', `${cosigned.size} of ${required} witnesses have cosigned it`, text);
+    return { isSigned: true, witnesses: cosigned.size, time };
+}
+
+const PROOF = /^c2sp\.org\/tlog-proof@v1\n(?:extra .*\n)?index (0|[1-9]\d{0,14})\n((?:.+\n)*)\n([^]*)$/;
+
+/** Reads the proof of an entry (tlog-proof). Checks nothing. */
+export function readProof(text) {
+    const [, index, lines, note] = PROOF.exec(text) ?? [];
+    const hashes = lines?.split('\n').slice(0, -1).map(line => fromBase64(line, 32));
+    if (!hashes?.every(hash => hash))
+        throw new CheckpointError('malformed', 'it is no proof of an entry', text);
+    return { index: Number(index), hashes, checkpoint: readCheckpoint(note) };
+}
+
+function node(left, right) {
+    return sha256([1], left, right);
+}
+
+/** The largest power of two that is less than n. */
+function splitOf(n) {
+    let half = 1;
+    while (half * 2 < n)
+        half *= 2;
+    return half;
+}
+
+/** Climbs from a subtree, whose leaves end with `to`, to the tree of [begin, end): returns the
+ * roots of its leaves up to `to`, and of all. `next` gives the hash beside. */
+async function climb(hash, from, to, begin, end, next) {
+    if (begin === from && end === to)
+        return [hash, hash];
+    const middle = begin + splitOf(end - begin), isLeft = to <= middle;
+    const [one, all] = await climb(hash, from, to, isLeft ? begin : middle, isLeft ? middle : end, next);
+    const beside = await (isLeft ? next(middle, end) : next(begin, middle));
+    return isLeft ? [one, await node(all, beside)] : [await node(beside, one), await node(beside, all)];
+}
+
+/** Demands that the way was used up. `way`: hashes of a proof, or tilesOf(). */
+async function along(way, check) {
+    const rest = Array.isArray(way) ? [...way] : [];
+    return await check(Array.isArray(way) ? () => rest.shift() ?? [] : way) && !rest.length;
+}
+
+/** True if the tree has the digest as its leaf `index`. `way`: hashes of a proof, or tilesOf(). */
+export function isIncluded(digest, index, { size, root }, way) {
+    return along(way, async next => index < size && isSame(root,
+        (await climb(await sha256([0], digest), index, index + 1, 0, size, next))[1]));
+}
+
+/** True if the tree continues that of the earlier checkpoint. `way` as above. */
+export function isContinued(earlier, { size, root }, way) {
+    const { size: n } = earlier;
+    let last = 1; // leaves of the last full subtree of the earlier tree
+    while (n > 0 && n % (last * 2) === 0)
+        last *= 2;
+    return along(way, async next => {
+        if (n === 0 || n >= size)
+            return n === 0 || (n === size && isSame(earlier.root, root));
+        const hash = last === n ? earlier.root : await next(n - last, n);
+        const [one, all] = await climb(hash, n - last, n, 0, size, next);
+        return isSame(one, earlier.root) && isSame(all, root);
+    });
+}
+
+/** Makes a way of the tiles of a checkpoint's tree (tlog-tiles). `read(path)`: the bytes of a tile;
+ * where it has no partial tile, the full one is read. */
+export function tilesOf({ size }, read) {
+    const tiles = new Map();
+    const hashAt = async (level, at) => {
+        const number = Math.floor(at / TILE_WIDTH), first = number * TILE_WIDTH;
+        const width = Math.floor(size / TILE_WIDTH ** level) - first;
+        const digits = `${number}`.padStart(Math.ceil(`${number}`.length / 3) * 3, '0');
+        const path = `${level}/${digits.replace(/\d{3}(?=\d)/g, 'x$&/')}`;
+        if (!tiles.has(path))
+            tiles.set(path, width >= TILE_WIDTH ? await read(path)
+                : await read(`${path}.p/${width}`).catch(() => read(path)));
+        return tiles.get(path).slice((at - first) * 32, (at - first + 1) * 32);
+    };
+    return async function next(begin, end) {
+        let n = end - begin, level = 0;
+        for (; n % TILE_WIDTH === 0; n /= TILE_WIDTH)
+            level++;
+        const middle = begin + splitOf(end - begin);
+        return n === 1 ? hashAt(level, begin / TILE_WIDTH ** level)
+            : node(await next(begin, middle), await next(middle, end));
+    };
+}
+
+/** Demands of a checkpoint that it continues the one before, if there is one, and that its tree has
+ * the digest at the position, if it is so large. `read` as of tilesOf(). */
+export async function checkProgress(before, checkpoint, { epoch, seq }, digest, read) {
+    const { origin, size, text, root } = checkpoint;
+    const kept = before?.origin === origin ? before : { size: 0, root };
+    const tiles = tilesOf(checkpoint, read);
+    const demand = (holds, fault, message, ...evidence) => {
+        if (!holds)
+            throw new CheckpointError(fault, `${origin}: ${message}`, ...evidence, text);
+    };
+    demand(origin.endsWith(`/${epoch}`), 'origin', `the log is ${epoch}`);
+    demand(size >= kept.size, 'smaller', `it had ${kept.size} entries, and has ${size}`, kept.text);
+    demand(size > kept.size || isSame(kept.root, root), 'root', `it has two roots of ${size} entries`, kept.text);
+    if (!globalThis.crypto?.subtle)
+        return;
+    demand(await isContinued(kept, checkpoint, tiles), 'inconsistent',
+        `its ${size} entries do not continue the first ${kept.size}`, kept.text);
+    const [, hex] = /^sha-256:([0-9a-f]{64})$/.exec(digest) ?? [];
+    if (hex && seq > 0 && seq <= size)
+        demand(await isIncluded(fromHex(hex), seq - 1, checkpoint, tiles), 'digest',
+            `its entry ${seq} is not the one that came`, `${epoch}-${seq} ${digest}`);
 }
 
 /* Where positions are kept */
@@ -585,6 +828,8 @@ class Following {
             set.position = positionOf(set.kept || wish);
         else if (since)
             set.since = new Date(since).toISOString();
+        const checkpoint = this.#options.verifierKey && await this.#store?.get(`${set.key} checkpoint`);
+        set.checkpoint = checkpoint ? readCheckpoint(checkpoint) : undefined;
     }
 
     /** Stores a position that the consumer has passed. One write is under way at a time; the
@@ -689,8 +934,8 @@ class Following {
         return new TidingsError('gone', reasonOf(fact), { set: set.name, earliest, last, restart });
     }
 
-    /** Yields the text of an answer as it arrives. */
-    async *#pieces(link, answer) {
+    /** Yields the text of an answer, or its bytes, as it arrives. */
+    async *#pieces(link, answer, isText = true) {
         const reader = answer.body.getReader();
         const decoder = new TextDecoder();
         try {
@@ -698,7 +943,7 @@ class Following {
                 const { done, value } = await link.wait(reader.read());
                 if (done)
                     return;
-                yield decoder.decode(value, { stream: true });
+                yield isText ? decoder.decode(value, { stream: true }) : value;
             }
         } finally {
             reader.cancel().catch(() => {});
@@ -721,6 +966,17 @@ class Following {
     async #json(link, url, set) {
         const answer = await this.#request(link, url, 'application/json', set);
         return parse(await this.#text(link, answer, PAGE_MAX));
+    }
+
+    async #tile(link, set, path) {
+        const url = new URL(`${set.url}/tile/${path}?${set.position.epoch}`);
+        let bytes = [];
+        for await (const piece of this.#pieces(link, await this.#request(link, url, '*/*', set), false)) {
+            bytes = bytesOf(bytes, piece);
+            if (bytes.length > TILE_WIDTH * 32)
+                throw new Lost('a tile is too long');
+        }
+        return bytes;
     }
 
     /** The URL of the set's stream or change memory, from the position on. */
@@ -957,7 +1213,7 @@ class Following {
             yield* this.#fill(link, set, message.after);
             news = newsOf(message, set.position);
         }
-        yield* this.#advance(set, news);
+        yield* this.#advance(link, set, news);
     }
 
     /** Yields the changes up to `seq`, from the change memory. */
@@ -969,17 +1225,49 @@ class Following {
             if (!news)
                 throw new Lost('the change memory has a hole');
             link.came();
-            yield* this.#advance(set, news);
+            yield* this.#advance(link, set, news);
         }
     }
 
-    async *#advance(set, news) {
+    async *#advance(link, set, news) {
         if (typeof news === 'string')
             throw new Lost(`a message is of another ${news === 'gap' ? 'place' : 'log'}`);
-        if (!news)
-            return;
-        set.position = { epoch: news.epoch, seq: news.last };
-        yield [set, news];
+        if (news) {
+            set.position = { epoch: news.epoch, seq: news.last };
+            set.digest = news.digest;
+        }
+        if (this.#options.verifierKey && (set.checkedOn !== link.signal || Date.now() > set.checkedMs + CHECK_MS))
+            await this.#check(link, set);
+        if (news)
+            yield [set, news];
+    }
+
+    /** Checks the checkpoint of a set: on each new connection, and again some time later. */
+    async #check(link, set) {
+        const { onCheckpoint = ({ unchecked }) => unchecked && console.warn(unchecked) } = this.#options;
+        const own = set.lagging?.epoch === set.position.epoch ? set.lagging
+            : { ...set.position, digest: set.digest }; // what no tree had last time goes first
+        const url = new URL(`${set.url}/checkpoint`);
+        const ask = url => this.#request(link, url, 'text/plain', set);
+        const answer = this.#options.witnesses // these cosign it some time later
+            ? await ask(new URL('?witnessed', url)).catch(error => {
+                if (error.code !== 'unknown')
+                    throw error;
+                return ask(url);
+            }) : await ask(url);
+        const text = await this.#text(link, answer, NOTE_MAX);
+        try {
+            const checkpoint = readCheckpoint(text);
+            const facts = await checkCheckpoint(checkpoint, this.#options);
+            await checkProgress(set.checkpoint, checkpoint, own, own.digest, path => this.#tile(link, set, path));
+            await this.#store?.set(`${set.key} checkpoint`, text);
+            const checkedMs = set.position.seq > 0 ? Date.now() : 0; // else nothing has come yet
+            const lagging = own.seq > checkpoint.size ? own : undefined;
+            Object.assign(set, { checkpoint, lagging, checkedOn: link.signal, checkedMs });
+            onCheckpoint({ ...checkpoint, ...facts, set: set.name });
+        } catch (error) {
+            throw error instanceof CheckpointError ? Object.assign(error, { set: set.name }) : error;
+        }
     }
 
     /* A position that is gone */
@@ -1053,7 +1341,7 @@ class Following {
                 throw new Lost('a Change List has a hole');
             news.changes = select(news.changes, this.#filter);
             link.came();
-            yield* this.#advance(set, newsOf(news, set.position));
+            yield* this.#advance(link, set, newsOf(news, set.position));
         }.bind(this);
         for await (const line of lines) {
             if (line.startsWith('<url>'))
