@@ -1090,13 +1090,14 @@ PAGE = [
     "1 of 1",
     "follower: http://example.com/c",
     "3 resources",
+    "4 http://example.com/c",
     "1001 added",
     "Failed to connect",
     "",
 ]
 
 
-def test_every_program_of_the_page_runs(start_broker, start, tmp_path):
+def test_every_program_of_the_page_runs(start_broker, start, run, tmp_path):
     broker = start_broker()
     text = (ROOT / "doc/python.md").read_text()
     blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", text, re.M)
@@ -1104,6 +1105,9 @@ def test_every_program_of_the_page_runs(start_broker, start, tmp_path):
     assert len(programs) == len(PAGE)
     for code, last in zip(programs, PAGE):
         code = code.replace("http://127.0.0.1:8787", broker.url)
+        if "demo.key" in code:
+            shown = run("tidingsd", "key", "show", "demo", "--data", broker.data)
+            (tmp_path / "demo.key").write_text(shown.output())
         program = start(*python(code), env=ENV, cwd=tmp_path)
         if last is None:
             program.out.wait(1)

@@ -459,9 +459,9 @@ def node_example(package):
 
 @pytest.mark.skipif(not NODE, reason="there is no Node")
 def test_the_package_posts_and_follows_in_node(news, run, start, node_example):
-    posted = run(NODE, node_example(2, news.url))
+    posted = run(NODE, node_example(3, news.url))
     assert posted.output() == f"1 2 {news.state()['epoch']}-2"
-    node = start(NODE, node_example(3, news.url))
+    node = start(NODE, node_example(4, news.url))
     node.out.wait(2)
     news.post(1)
     assert [line.split(" ")[:2] for line in (node.out.wait(n) for n in (1, 2, 3))] == [
@@ -469,12 +469,26 @@ def test_the_package_posts_and_follows_in_node(news, run, start, node_example):
     ]
 
 
+# The verifier key of the page stands for that of the set.
+@pytest.mark.skipif(not NODE, reason="there is no Node")
+def test_the_package_checks_checkpoints_in_node(news, run, start, node_example):
+    news.post(2)
+    program = node_example(2, news.url)
+    (key,) = run("tidingsd", "key", "show", news.name, "--data", news.broker.data).out
+    text, n = re.subn(r"'127\.0\.0\.1:8787/sets/library/\S+'", f"'{key}'", program.read_text())
+    assert n == 1
+    program.write_text(text)
+    node = start(NODE, program)
+    lines = [node.out.wait(n) for n in (1, 2, 3)]
+    assert "2 true" in lines and lines[-1].split(" ")[1] in ("true", "created"), lines
+
+
 # Also where TypeScript knows no browser. tsc looks at all types: --skipLibCheck is missing.
 def test_programs_with_the_package_have_types(run, node_example):
-    programs = [node_example(block, "http://a/sets/b") for block in (2, 3)]
+    programs = [node_example(block, "http://a/sets/b") for block in (2, 3, 4)]
     typed = [program.rename(program.with_suffix(".mts")) for program in programs]
     wrong = "\n    // @ts-expect-error: there is no such member\n    console.log(change.lock);"
-    typed[1].write_text(typed[1].read_text().replace("'0' }))", "'0' })) {" + wrong) + "}")
+    typed[2].write_text(typed[2].read_text().replace("'0' }))", "'0' })) {" + wrong) + "}")
     options = ("--strict", "--noEmit", "--target", "es2022", "--module", "nodenext")
     options += ("--types", "node", "--typeRoots", npm.modules() / "@types", "--lib", "es2022")
     run(npm.command("tsc"), *options, *typed, cwd=typed[0].parent)

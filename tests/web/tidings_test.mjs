@@ -1,8 +1,10 @@
 /** tidings.js without a broker: its readers, and what follow() does with hostile answers. */
 import assert from 'node:assert/strict';
+import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 
-import { EventReader, TidingsError, entryOf, follow, isWhole, newsOf, passes, publish, select }
+import { CheckpointError, EventReader, TidingsError, checkSignature, entryOf, follow, isContinued, isIncluded,
+    isWhole, newsOf, passes, publish, readNote, readVerifierKey, select, tilesOf }
     from '../../web/tidings.js';
 import { EPOCH, FakeBroker, SET, entry, event, eventStream, json, message, problem, stream }
     from './broker.mjs';
@@ -824,4 +826,161 @@ test('a signal ends a post', async () => {
     await settle();
     ending.abort(new Error('enough'));
     await assert.rejects(took, { message: 'enough' });
+});
+
+/* Checkpoints. The first key and note are the example of C2SP signed-note. */
+
+const VKEY = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k';
+const NOTE = 'This is an example message.\n\n\u2014 example.com/foo ' +
+    'Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=\n';
+
+test('the signed note of the specification is right, and nothing else', async () => {
+    const key = await readVerifierKey(VKEY);
+    assert.deepEqual([key.name, key.kind], ['example.com/foo', 1]);
+    assert.equal(await checkSignature(readNote(NOTE), key), 0);
+    assert.equal(await checkSignature(readNote(NOTE.replace('foo', 'bar')), key), undefined);
+    for (const bad of [NOTE.replace('This', 'That'), NOTE.replace('aQM=', 'aQI=')])
+        await assert.rejects(checkSignature(readNote(bad), key), CheckpointError);
+    for (const bad of [NOTE.trimEnd(), NOTE.replace('\n\n', '\n'), NOTE.replace('is', '\t')])
+        assert.throws(() => readNote(bad), { fault: 'malformed' });
+    for (const bad of ['', VKEY.slice(1), VKEY.replace('530d', '530e'), VKEY.replace('Aeky', 'Beky'), `${VKEY}=`])
+        await assert.rejects(readVerifierKey(bad), TypeError, bad);
+});
+
+const sha256 = (...parts) => new Uint8Array(parts.reduce((sum, part) =>
+    sum.update(part), createHash('sha256')).digest());
+const node = (left, right) => sha256(Uint8Array.of(1), left, right);
+const rootOf = hashes => {
+    let half = 1;
+    while (half * 2 < hashes.length)
+        half *= 2;
+    return hashes.length === 1 ? hashes[0] : node(rootOf(hashes.slice(0, half)), rootOf(hashes.slice(half)));
+};
+const LEAVES = Array.from({ length: 600 }, (_, i) => sha256(Buffer.from(`${i}`)));
+const HASHES = LEAVES.map(leaf => sha256(Uint8Array.of(0), leaf));
+const treeOf = size => ({ size, root: size ? rootOf(HASHES.slice(0, size)) : sha256() });
+
+/** The way from a leaf, as RFC 6962 section 2.1.1 defines it. */
+function pathOf(index, hashes) {
+    let half = 1;
+    while (half * 2 < hashes.length)
+        half *= 2;
+    if (hashes.length === 1)
+        return [];
+    const [left, right] = [hashes.slice(0, half), hashes.slice(half)];
+    return index < half ? [...pathOf(index, left), rootOf(right)]
+        : [...pathOf(index - half, right), rootOf(left)];
+}
+
+/** That between two trees: section 2.1.2. */
+function continuation(m, hashes, isWhole = true) {
+    let half = 1;
+    while (half * 2 < hashes.length)
+        half *= 2;
+    if (m === hashes.length)
+        return isWhole ? [] : [rootOf(hashes)];
+    const [left, right] = [hashes.slice(0, half), hashes.slice(half)];
+    return m <= half ? [...continuation(m, left, isWhole), rootOf(right)]
+        : [...continuation(m - half, right, false), rootOf(left)];
+}
+
+function tile(path) {
+    const [, level, number] = /^(\d)\/(\d{3})/.exec(path);
+    const step = 256 ** level, first = number * 256;
+    const width = Number(/\.p\/(\d+)/.exec(path)?.[1] ?? 256);
+    return Buffer.concat(Array.from({ length: width }, (_, i) =>
+        rootOf(HASHES.slice((first + i) * step, (first + i + 1) * step))));
+}
+
+test('proofs lead from each leaf and from each earlier tree to the root, and nowhere else', async () => {
+    for (let size = 1; size <= 20; size++) {
+        const now = treeOf(size), hashes = HASHES.slice(0, size);
+        for (let i = 0; i < size; i++) {
+            const way = pathOf(i, hashes), earlier = treeOf(i + 1), proof = continuation(i + 1, hashes);
+            assert.ok(await isIncluded(LEAVES[i], i, now, way), `${i} of ${size}`);
+            assert.ok(await isContinued(earlier, now, proof), `${i + 1} to ${size}`);
+            assert.ok(!await isIncluded(LEAVES[i + 1], i, now, way));
+            assert.ok(!await isIncluded(LEAVES[i], i, now, [...way, HASHES[0]]));
+            assert.ok(!await isContinued({ ...earlier, root: HASHES[30] }, now, proof));
+            assert.ok(size === 1 || !await isIncluded(LEAVES[i], (i + 1) % size, now, way));
+            assert.ok(!way.length || !await isIncluded(LEAVES[i], i, now, way.slice(1)));
+        }
+        assert.ok(await isContinued(treeOf(0), now, []));
+        assert.ok(!await isContinued(treeOf(size + 1), now, []));
+        assert.ok(!await isIncluded(LEAVES[size], size, now, []));
+    }
+});
+
+test('tiles lead as proofs do', async () => {
+    for (const size of [1, 255, 256, 257, 511, 512, 513, 600]) {
+        const now = treeOf(size);
+        for (const i of [0, 1, 127, 254, 255, 256, 511, 512, 599].filter(i => i < size)) {
+            const asked = [];
+            const way = tilesOf(now, async path => asked.push(path) && tile(path));
+            assert.ok(await isIncluded(LEAVES[i], i, now, way), `${i} of ${size}`);
+            assert.ok(await isContinued(treeOf(i + 1), now, way), `${i + 1} to ${size}`);
+            assert.equal(new Set(asked).size, asked.length);
+        }
+    }
+});
+
+/** A checkpoint, signed by a key of the test's own; and the key. */
+const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+const ORIGIN = `broker.example/sets/news/${EPOCH}`;
+const RAW = publicKey.export({ type: 'spki', format: 'der' }).subarray(-32);
+const ID = sha256(Buffer.from(`${ORIGIN}\n\x01`), RAW).slice(0, 4);
+const OWN = `${ORIGIN}+${Buffer.from(ID).toString('hex')}+${Buffer.concat([Buffer.of(1), RAW]).toString('base64')}`;
+
+function checkpointOf(size) {
+    const body = `${ORIGIN}\n${size}\n${Buffer.from(treeOf(size).root).toString('base64')}\n`;
+    const signature = Buffer.concat([ID, sign(null, Buffer.from(body), privateKey)]).toString('base64');
+    return `${body}\n\u2014 ${ORIGIN} ${signature}\n`;
+}
+
+const text = body => () => new Response(body);
+const digestOf = seq => `sha-256:${Buffer.from(LEAVES[seq - 1]).toString('hex')}`;
+
+test('a checkpoint is read on each connection, and again when its time has come', async () => {
+    const sizes = [];
+    const options = { position: '0', verifierKey: OWN, onCheckpoint: ({ size }) => sizes.push(size) };
+    const one = (after, last) => event('changes', message(after, last, { digest: digestOf(last) }));
+    plays(
+        () => eventStream([one(0, 1), one(1, 2)], false),
+        text(checkpointOf(1)),
+        () => eventStream([one(2, 3), one(3, 4)], false), text(checkpointOf(4)), text(tile('0/000.p/4')),
+        () => eventStream([one(4, 5)], true), text(checkpointOf(3)),
+    );
+    await assert.rejects(broker.follow(options, 5), { fault: 'smaller', code: 'checkpoint', set: 'news' });
+    assert.deepEqual(sizes, [1, 4]);
+    assert.deepEqual(broker.requests.map(path => path.replace(/\?.*/, '')), ['/stream', '/checkpoint',
+        '/stream', '/checkpoint', '/tile/0/000.p/4', '/stream', '/checkpoint']);
+});
+
+test('a heartbeat brings the next checkpoint when it is due', async () => {
+    const sizes = [];
+    const one = last => event('changes', message(last - 1, last, { digest: digestOf(last) }));
+    const heartbeat = event('heartbeat', message(1, 1, { digest: digestOf(1) }));
+    plays(() => eventStream([one(1), heartbeat, one(2)], true), text(checkpointOf(1)),
+        text(checkpointOf(2)), text(tile('0/000.p/2')));
+    const onCheckpoint = ({ size }) => {
+        sizes.push(size);
+        broker.now += size === 1 ? 301_000 : 299_000;
+    };
+    assert.deepEqual(await broker.follow({ position: '0', verifierKey: OWN, onCheckpoint }, 2), [1, 2]);
+    assert.deepEqual(sizes, [1, 2]);
+});
+
+test('a history waits for a tree that is large enough', async () => {
+    const one = (after, last) => event('changes', message(after, last, { digest: digestOf(last) }));
+    const wrong = event('changes', message(0, 3, { digest: digestOf(9) }));
+    const onCheckpoint = () => {
+        broker.now += 301_000;
+    };
+    plays(() => eventStream([wrong, one(3, 4)], true), text(checkpointOf(2)), text(checkpointOf(4)),
+        text(tile('0/000.p/4')));
+    await assert.rejects(broker.follow({ position: '0', verifierKey: OWN, onCheckpoint }, 4), error => {
+        assert.deepEqual([error.fault, error.evidence[0]], ['digest', `${EPOCH}-3 ${digestOf(9)}`]);
+        return true;
+    });
+    assert.deepEqual(broker.requests.length, 4);
 });

@@ -1,0 +1,525 @@
+"""Followers in Python and JavaScript check the checkpoints of a set: behind a proxy that
+answers some requests itself, each lie is refused by its name, and nothing is delivered."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import pathlib
+import shutil
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tidings_test import npm
+from tidings_test.broker import ROOT
+from tidings_test.middle import HABITS, Exchange
+from tidings_test.python import tidings
+from tidings_test.servers import Server
+
+DASH = "\u2014"
+NODE = shutil.which("node")
+
+
+def sha256(data):
+    return hashlib.sha256(data).digest()
+
+
+# RFC 6962, section 2.1; of hashes of leaves.
+def root_of(hashes):
+    if len(hashes) == 1:
+        return hashes[0]
+    k = 1 << (len(hashes) - 1).bit_length() - 1
+    return sha256(b"\1" + root_of(hashes[:k]) + root_of(hashes[k:]))
+
+
+class Key:
+    def __init__(self, secret=None):
+        make = Ed25519PrivateKey
+        self.key = make.from_private_bytes(secret) if secret else make.generate()
+        self.public = self.key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+    def id(self, name, kind):
+        return sha256(f"{name}\n".encode() + bytes([kind]) + self.public)[:4]
+
+    def verifier(self, name, kind=1):
+        public = base64.b64encode(bytes([kind]) + self.public).decode()
+        return f"{name}+{self.id(name, kind).hex()}+{public}"
+
+    def sign(self, name, body):
+        data = self.id(name, 1) + self.key.sign(body.encode())
+        return f"{DASH} {name} {base64.b64encode(data).decode()}\n"
+
+    def cosign(self, name, body, at=1_800_000_000):
+        signed = self.key.sign(f"cosignature/v1\ntime {at}\n{body}".encode())
+        data = self.id(name, 4) + at.to_bytes(8, "big") + signed
+        return f"{DASH} {name} {base64.b64encode(data).decode()}\n"
+
+
+class Liar(Server):
+    """A proxy before the broker that answers the paths of `lies` itself: path -> bytes, None
+    for 404, or statuses of the next answers. `asked`: the paths of all requests."""
+
+    habit = HABITS["drops Upgrade"]
+
+    def __init__(self, broker):
+        self.broker, self.lies, self.asked = broker, {}, []
+        super().__init__()
+
+    async def serve(self, peer):
+        request = await peer.head()
+        if not request:
+            return
+        path = request.target.partition("?")[0]
+        self.asked.append(path)
+        body = self.lies.get(request.target, self.lies.get(path, []))
+        if body == []:
+            await Exchange(self, peer, request).run()
+            return
+        status = b"404 Not Found" if body is None else b"200 OK"
+        if isinstance(body, list):
+            status, body = b"%d Away" % body.pop(0), b""
+        head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+        await peer.send(head % (status, len(body or b"")) + (body or b""))
+
+
+class Scene:
+    """A broker behind a Liar; its set has `n` entries. `hashes`: of the leaves, as its tiles
+    have them."""
+
+    def __init__(self, broker, n):
+        self.liar = Liar(broker)
+        broker.stop()
+        broker.options += ["--public-url", self.liar.url]
+        broker.restart()
+        self.set = broker.set("news")
+        self.set.post(n)
+        self.url = f"{self.liar.url}/sets/news"
+        self.epoch = self.set.state()["epoch"]
+        text = (pathlib.Path(broker.data) / "checkpoint.keys").read_text()
+        (secret,) = [line for line in text.split("\n") if line and line[0] != "#"]
+        self.key = Key(base64.b64decode(secret))
+        self.origin = f"{self.liar.url.partition('//')[2]}/sets/news/{self.epoch}"
+        self.verifier = self.key.verifier(self.origin)
+        self.hashes = []
+        for first in range(0, n, 256):
+            width = min(256, n - first)
+            path = f"tile/0/{first // 256:03}" + (f".p/{width}" if width < 256 else "")
+            tile = self.set.get(path).body
+            self.hashes += [tile[i : i + 32] for i in range(0, 32 * width, 32)]
+
+    def checkpoint(self, hashes, key=None, origin=None):
+        """Signed, of a tree with these leaves."""
+        origin = origin or self.origin
+        body = f"{origin}\n{len(hashes)}\n{base64.b64encode(root_of(hashes)).decode()}\n"
+        return f"{body}\n{(key or self.key).sign(origin, body)}"
+
+    def lie(self, path, body):
+        body = body.encode() if isinstance(body, str) else body
+        self.liar.lies[f"/sets/news/{path}"] = body
+
+
+@pytest.fixture
+def scene(start_broker):
+    made = []
+
+    def make(n):
+        made.append(Scene(start_broker("--insecure-open", "--checkpoint-every", 0.1), n))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.liar.end()
+
+
+class Outcome:
+    """What a follower did: `seqs` came, `checkpoints` have these sizes, `error` ended it;
+    `kept` is the checkpoint that it keeps."""
+
+    def __init__(self):
+        self.seqs, self.checkpoints, self.notes = [], [], []
+        self.error, self.kept = None, None
+
+
+def follow_python(scene, run, last, kept=None, witnesses=None, required=0, verifier=None):
+    outcome = Outcome()
+    follower = tidings.follow(
+        *[scene.url],
+        **{"position": "0", "verifier_key": verifier or scene.verifier, "checkpoint": kept},
+        **{"witnesses": witnesses, "require_witnesses": required},
+        **{"on_checkpoint": lambda found: outcome.notes.append(found)},
+    )
+    try:
+        with follower:
+            for change in follower:
+                outcome.seqs.append(change.seq)
+                if change.seq == last:
+                    break
+    except tidings.CheckpointError as error:
+        outcome.error = error
+        assert list(follower) == []  # it has stopped
+    outcome.checkpoints = [found.size for found in outcome.notes]
+    outcome.kept = outcome.notes[-1].text if outcome.notes else None
+    return outcome
+
+
+def follow_js(scene, run, last, kept=None, witnesses=None, required=0, verifier=None, without=None):
+    options = {"verifierKey": verifier or scene.verifier, "kept": kept, "last": last}
+    if witnesses:
+        options["witnesses"] = witnesses
+    if required:
+        options["requireWitnesses"] = required
+    program = ROOT / "tests/followers/check.mjs"
+    done = run(NODE, program, scene.url, json.dumps(options), *([without] if without else []))
+    outcome = Outcome()
+    *lines, end = done.output().strip().split("\n")
+    facts = json.loads(end)
+    for line in lines:
+        if line.isdigit():
+            outcome.seqs.append(int(line))
+        elif line.startswith("checkpoint "):
+            outcome.checkpoints.append(int(line.split(" ")[1]))
+        else:
+            outcome.notes.append(line)
+    outcome.kept = facts.get("kept")
+    if "kept" not in facts:
+        assert facts["isOwn"] and facts["code"] == "checkpoint", facts
+        outcome.error = tidings.CheckpointError(
+            facts["message"], facts["fault"], tuple(facts["evidence"])
+        )
+    return outcome
+
+
+@pytest.fixture(params=["python", "javascript"])
+def follow(request, run):
+    if request.param == "javascript" and not NODE:
+        pytest.skip("there is no Node")
+    play = follow_python if request.param == "python" else follow_js
+    return lambda scene, last, **how: play(scene, run, last, **how)
+
+
+def is_refused(follow, scene, fault, *evidence, **how):
+    outcome = follow(scene, len(scene.hashes), **how)
+    assert outcome.seqs == []
+    assert outcome.error, fault
+    assert (outcome.error.fault, outcome.error.evidence) == (fault, evidence), outcome.error
+
+
+def flipped(data, at, bit=1):
+    return data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("n", [1, 3, 300])
+def test_a_right_checkpoint_lets_changes_pass(scene, follow, n):
+    one = scene(n)
+    outcome = follow(one, n)
+    assert (outcome.error, outcome.checkpoints[-1]) == (None, n)
+    assert outcome.seqs == list(range(1, n + 1))
+    assert outcome.kept.startswith(f"{one.origin}\n{n}\n")
+    one.set.post(2)
+    outcome = follow(one, n + 2, kept=outcome.kept)
+    assert (outcome.error, outcome.checkpoints[-1]) == (None, n + 2)
+
+
+# Every earlier size of a tree with two levels of tiles.
+def test_a_checkpoint_continues_each_earlier_one(scene, follow):
+    one = scene(517)
+    for size in (1, 2, 3, 255, 256, 257, 511, 512, 513, 516, 517):
+        outcome = follow(one, 517, kept=one.checkpoint(one.hashes[:size]))
+        assert outcome.error is None, (size, outcome.error)
+        wrong = one.checkpoint([*one.hashes[: size - 1], bytes(32)])
+        fault = "root" if size == 517 else "inconsistent"
+        error = follow(one, 517, kept=wrong).error
+        assert error and error.fault == fault, size
+
+
+def test_a_wrong_signature_is_refused(scene, follow):
+    one = scene(3)
+    text = one.checkpoint(one.hashes)
+    head, _, signature = text.rstrip("\n").rpartition(" ")
+    data = base64.b64decode(signature)
+    for at in (4, 35, 67):
+        bad = f"{head} {base64.b64encode(flipped(data, at)).decode()}\n"
+        one.lie("checkpoint", bad)
+        is_refused(follow, one, "signature", bad)
+    for bad in (text.replace("\n3\n", "\n4\n"), one.checkpoint(one.hashes, key=Key())):
+        one.lie("checkpoint", bad)
+        is_refused(follow, one, "signature", bad)
+    one.lie("checkpoint", text)
+    stranger = Key().verifier(one.origin)
+    is_refused(follow, one, "signature", text, verifier=stranger)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "",
+        lambda text: text.replace("\n3\n", "\n03\n"),
+        lambda text: text.replace("=\n\n", "\n\n"),
+        lambda text: text.replace("\n\n", "\n"),
+        lambda text: text.replace("\n3\n", "\n3\r\n"),
+        lambda text: text[:-1],
+    ],
+)
+def test_a_text_that_is_no_checkpoint_is_refused(scene, follow, change):
+    one = scene(3)
+    bad = change(one.checkpoint(one.hashes))
+    one.lie("checkpoint", bad)
+    error = follow(one, 3).error
+    assert error and (error.fault, error.evidence[-1:]) == ("malformed", (bad,))
+
+
+def test_a_smaller_checkpoint_is_refused(scene, follow):
+    one = scene(3)
+    kept, now = one.checkpoint(one.hashes), one.checkpoint(one.hashes[:2])
+    one.lie("checkpoint", now)
+    is_refused(follow, one, "smaller", kept, now, kept=kept)
+
+
+def test_a_split_view_is_refused(scene, follow):
+    one = scene(3)
+    now = one.checkpoint(one.hashes)
+    one.lie("checkpoint", now)
+    kept = one.checkpoint([one.hashes[0], bytes(32), one.hashes[2]])
+    is_refused(follow, one, "root", kept, now, kept=kept)
+    kept = one.checkpoint([one.hashes[0], bytes(32)])
+    is_refused(follow, one, "inconsistent", kept, now, kept=kept)
+
+
+def test_the_checkpoint_of_another_set_is_refused(scene, follow):
+    one = scene(3)
+    other = one.set.broker.set("other")
+    other.post(3)
+    text = other.get("checkpoint").text
+    keys = [one.verifier, one.key.verifier(text.partition("\n")[0])]
+    one.lie("checkpoint", text)
+    error = follow(one, 3, verifier=keys).error
+    assert error and (error.fault, error.evidence) == ("origin", (text,))
+
+
+@pytest.mark.parametrize("at", [0, 40, 95])
+def test_a_tile_with_another_bit_is_refused(scene, follow, at):
+    one = scene(3)
+    now, kept = one.checkpoint(one.hashes), one.checkpoint(one.hashes[:1])
+    one.lie("checkpoint", now)
+    one.lie("tile/0/000.p/3", flipped(b"".join(one.hashes), at))
+    fault = "inconsistent" if at >= 32 else "digest"
+    error = follow(one, 3, kept=kept).error
+    assert error and (error.fault, error.evidence[1]) == (fault, now)
+
+
+# A tree that was signed and agrees with its tiles; but its history is not the one that comes.
+def test_another_history_at_the_position_is_refused(scene, follow):
+    one = scene(3)
+    hashes = [one.hashes[0], one.hashes[1], bytes(32)]
+    now = one.checkpoint(hashes)
+    one.lie("checkpoint", now)
+    one.lie("tile/0/000.p/3", b"".join(hashes))
+    error = follow(one, 3).error
+    assert error and error.fault == "digest"
+    own, told = error.evidence
+    assert told == now and own.startswith(f"{one.epoch}-3 sha-256:")
+    digest = bytes.fromhex(own.rpartition(":")[2])
+    assert sha256(b"\0" + digest) == one.hashes[2]
+
+
+# Full tiles alone are promised for ever.
+def test_a_full_tile_does_for_a_partial_one(scene, follow):
+    one = scene(3)
+    one.lie("checkpoint", one.checkpoint(one.hashes))
+    one.lie("tile/0/000.p/3", None)
+    one.lie("tile/0/000", b"".join([*one.hashes, *[bytes(32)] * 253]))
+    outcome = follow(one, 3, kept=one.checkpoint(one.hashes[:2]))
+    assert (outcome.error, outcome.seqs) == (None, [1, 2, 3])
+    assert "/sets/news/tile/0/000" in one.liar.asked
+
+
+def test_witnesses_have_to_cosign(scene, follow):
+    one = scene(3)
+    text = one.checkpoint(one.hashes)
+    body = text.partition("\n\n")[0] + "\n"
+    keys = [Key(), Key(), Key()]
+    names = [f"witness{i}.example" for i in range(3)]
+    known = [key.verifier(name, 4) for key, name in zip(keys, names)]
+    cosigned = text + "".join(key.cosign(name, body) for key, name in list(zip(keys, names))[:2])
+    one.lie("checkpoint", cosigned)
+    for how in ({"witnesses": known, "required": 2}, {"witnesses": known[:2]}):
+        outcome = follow(one, 3, **how)
+        assert (outcome.error, outcome.seqs) == (None, [1, 2, 3])
+    is_refused(follow, one, "witnesses", cosigned, witnesses=known)
+    is_refused(follow, one, "witnesses", cosigned, witnesses=known, required=3)
+    wrong = text + keys[0].cosign(names[0], body + "x\n")
+    one.lie("checkpoint", wrong)
+    is_refused(follow, one, "witnesses", wrong, witnesses=known[:1])
+
+
+# A server that does not answer is no liar: the follower asks again, and delivers nothing before.
+def test_a_checkpoint_that_is_away_holds_changes_back(scene, follow):
+    one = scene(3)
+    one.liar.lies["/sets/news/checkpoint"] = [503, 503]
+    outcome = follow(one, 3)
+    assert (outcome.error, outcome.seqs, outcome.checkpoints[-1]) == (None, [1, 2, 3], 3)
+    assert one.liar.asked.count("/sets/news/checkpoint") == 2 + len(outcome.checkpoints)
+
+
+# What has come since is checked with the next message, once that is due.
+def test_a_checkpoint_is_checked_again(scene, monkeypatch):
+    one = scene(3)
+    found = []
+    how = {"position": "0", "verifier_key": one.verifier, "on_checkpoint": found.append}
+    with tidings.follow(one.url, **how) as follower:
+        assert [next(follower).seq for _ in range(3)] == [1, 2, 3]
+        one.set.post(1)
+        assert next(follower).seq == 4
+        assert {checkpoint.size for checkpoint in found} == {3}
+    monkeypatch.setattr("tidings._checkpoint.CHECK_S", 0)
+    with tidings.follow(one.url, **how, state=None) as follower:
+        assert [next(follower).seq for _ in range(4)] == [1, 2, 3, 4]
+        one.lie("checkpoint", one.checkpoint(one.hashes[:2]))
+        one.set.post(1)
+        with pytest.raises(tidings.CheckpointError, match="it had 4 entries, and has 2"):
+            next(follower)
+
+
+# A tree may lag behind: the next one that is large enough has to have what came.
+def test_a_history_waits_for_a_tree_that_is_large_enough(scene, monkeypatch):
+    one = scene(3)
+    monkeypatch.setattr("tidings._checkpoint.CHECK_S", 0)
+    one.lie("checkpoint", one.checkpoint(one.hashes[:2]))
+    with tidings.follow(one.url, position="0", verifier_key=one.verifier) as follower:
+        assert [next(follower).seq for _ in range(3)] == [1, 2, 3]
+        hashes = [*one.hashes[:2], bytes(32)]
+        one.lie("checkpoint", one.checkpoint(hashes))
+        one.lie("tile/0/000.p/3", b"".join(hashes))
+        one.set.post(1)
+        with pytest.raises(tidings.CheckpointError) as refused:
+            next(follower)
+    assert refused.value.fault == "digest"
+    assert refused.value.evidence[0].startswith(f"{one.epoch}-3 sha-256:")
+
+
+# Witnesses cosign a checkpoint some time after the broker has signed it.
+def test_the_checkpoint_that_witnesses_have_cosigned_is_asked_for(scene, follow):
+    one = scene(3)
+    text, witness = one.checkpoint(one.hashes[:2]), Key()
+    body = text.partition("\n\n")[0] + "\n"
+    one.lie("checkpoint?witnessed", text + witness.cosign("w.example", body))
+    outcome = follow(one, 3, witnesses=[witness.verifier("w.example", 4)])
+    assert (outcome.error, outcome.seqs, outcome.checkpoints[-1]) == (None, [1, 2, 3], 2)
+
+
+def test_asyncio_checks_too(scene):
+    one = scene(3)
+
+    async def play():
+        how = {"position": "0", "verifier_key": one.verifier}
+        async with tidings.afollow(one.url, **how) as follower:
+            return [(await anext(follower)).seq for _ in range(3)]
+
+    assert asyncio.run(play()) == [1, 2, 3]
+    one.lie("checkpoint", one.checkpoint(one.hashes, key=Key()))
+    with pytest.raises(tidings.CheckpointError) as refused:
+        asyncio.run(play())
+    assert refused.value.fault == "signature"
+
+
+# The last checkpoint lies beside the position; a position without one is as good.
+def test_the_last_checkpoint_is_kept_with_the_position(scene, tmp_path):
+    one = scene(3)
+    state = tmp_path / "position"
+    how = {"state": state, "position": "0", "until_caught_up": True}
+    assert len(list(tidings.follow(one.url, **how))) == 3
+    one.set.post(1)
+    assert len(list(tidings.follow(one.url, **how, verifier_key=one.verifier))) == 1
+    kept = (tmp_path / "position.checkpoint").read_text()
+    assert kept.startswith(f"{one.origin}\n4\n")
+    one.set.post(1)
+    one.lie("checkpoint", one.checkpoint([bytes(32)] * 4))
+    with pytest.raises(tidings.CheckpointError) as refused:
+        list(tidings.follow(one.url, **how, verifier_key=one.verifier))
+    assert (refused.value.fault, refused.value.evidence[0]) == ("root", kept)
+    (tmp_path / "position.checkpoint").write_text("?")
+    with pytest.raises(tidings.Invalid, match="the last checkpoint"):
+        list(tidings.follow(one.url, **how, verifier_key=one.verifier))
+
+
+def test_wrong_keys_are_said_at_once(scene):
+    one = scene(1)
+    for keys in ("x", one.verifier.replace("+", "+0", 1), Key().verifier("a", 4)):
+        with pytest.raises(tidings.Invalid):
+            tidings.follow(one.url, verifier_key=keys)
+    with pytest.raises(tidings.Invalid, match="2 witnesses are required"):
+        tidings.follow(one.url, verifier_key=one.verifier, require_witnesses=2)
+
+
+# Of a proof, each hash and the number count.
+def test_verify_checks_the_proof_of_an_entry(scene, tmp_path):
+    one = scene(3)
+    file = tmp_path / "change.tlog-proof"
+    text = one.set.get("proof?seq=2").text
+    file.write_text(text)
+    assert tidings.verify(file, verifier_key=one.verifier).last == 2
+    other = one.set.get("proof?seq=3").text
+    for bad in (
+        text.replace("\nindex 1\n", "\nindex 2\n"),
+        other.replace("\nindex 2\n", "\nindex 1\n"),
+        text.replace("\n3\n", "\n4\n"),
+    ):
+        assert bad not in (text, other)
+        file.write_text(bad)
+        with pytest.raises(tidings.Different):
+            tidings.verify(file, verifier_key=one.verifier)
+    file.write_text(text)
+    with pytest.raises(tidings.Different):
+        tidings.verify(file, verifier_key=Key().verifier(one.origin))
+    assert tidings.verify(one.set.url, verifier_key=one.verifier).last == 3
+
+
+# The verifier of Sigstore, which knows checkpoints that are signed by logs alone.
+JUDGE = """
+const { verifyCheckpoint } = require('@sigstore/verify/dist/timestamp/checkpoint');
+const { createPublicKey } = require('node:crypto');
+const [envelope, root, id, key] = process.argv.slice(1);
+const tlog = {
+    logID: Buffer.from(id, 'hex'), validFor: { start: new Date(0), end: new Date(8e15) },
+    publicKey: createPublicKey({ key: Buffer.from(key, 'hex'), format: 'der', type: 'spki' }),
+};
+const inclusionProof = { checkpoint: { envelope }, rootHash: Buffer.from(root, 'hex') };
+verifyCheckpoint({ integratedTime: '1800000000', inclusionProof }, [tlog]);
+"""
+
+
+def test_sigstore_takes_the_checkpoint_of_a_set(scene, run):
+    one = scene(3)
+    lines = one.set.get("checkpoint").text.rstrip("\n").split("\n")
+    text = "\n".join(lines[:5]) + "\n"  # without the cosignature
+    key = one.key.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    facts = [root_of(one.hashes).hex(), one.key.id(one.origin, 1).hex(), key.hex()]
+    env = {"NODE_PATH": str(npm.modules())}
+    run(npm.node(), "-e", JUDGE, text, *facts, env=env)
+    run(npm.node(), "-e", JUDGE, text.replace("\n3\n", "\n4\n"), *facts, env=env, status=1)
+
+
+# Never does it say that it has checked what it has not.
+@pytest.mark.skipif(not NODE, reason="there is no Node")
+@pytest.mark.parametrize("without", ["subtle", "ed25519", "warning"])
+def test_without_webcrypto_a_sentence_says_so(scene, run, without):
+    one = scene(3)
+    head, _, signature = one.checkpoint(one.hashes).rstrip("\n").rpartition(" ")
+    wrong = base64.b64encode(flipped(base64.b64decode(signature), 40)).decode()
+    one.lie("checkpoint", f"{head} {wrong}\n")
+    outcome = follow_js(one, run, 3, without=without)
+    assert (outcome.seqs, outcome.checkpoints, outcome.error) == ([1, 2, 3], [], None)
+    reason = "there is no WebCrypto" if without == "subtle" else "Unrecognized name"
+    assert outcome.notes
+    note = outcome.notes[-1]
+    assert note.startswith(f"the signature of {one.origin} was NOT checked: {reason}"), note
+    assert without == "warning" or note.endswith(" false")
+    # What needs no signature is still demanded.
+    kept = one.checkpoint([*one.hashes, bytes(32)])
+    assert follow_js(one, run, 3, kept=kept, without=without).error.fault == "smaller"
+    if without != "subtle":
+        kept = one.checkpoint([bytes(32)])
+        outcome = follow_js(one, run, 3, kept=kept, without=without)
+        assert outcome.error.fault == "inconsistent"
