@@ -283,6 +283,7 @@ TEST(tells_gone_from_refused)
     fake_describe(s->broker);
     fake_answer(s->broker, 410, "application/problem+json", gone);
     fake_answer(s->broker, 410, "application/problem+json", gone);
+    fake_answer(s->broker, 410, "application/problem+json", gone); /* memory */
     fake_answer(s->broker, 404, "application/problem+json", unknown);
     fake_answer(s->broker, 404, "application/problem+json", unknown);
     fake_broker_start(s->broker);
