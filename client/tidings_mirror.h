@@ -349,14 +349,16 @@ td_prove(struct td_client *client, const char *set_url, uint64_t seq,
  * on_checkpoint  gets the text, lent. `fault` is NULL if all is right, else
  *                "malformed"; "origin", of another log; "signature";
  *                "witnesses", which are too few or wrong; "smaller", than the
- *                last one; "root", another one for the same size;
+ *                last one, and later; "root", another one for the same size;
  *                "inconsistent", does not continue the last one; or "digest",
  *                has another history.
  *
  * Thread   blocks.
  * Errors   TD_DIFFERENT  there is a fault
  *          TD_REFUSED    the set has no checkpoint
- *          TD_INVALID, TD_UNREACHABLE, TD_BROKEN, TD_STOPPED, TD_MEMORY
+ *          TD_UNREACHABLE, also if the checkpoint is smaller than the last one,
+ *                        and was made before it: ask again
+ *          TD_INVALID, TD_BROKEN, TD_STOPPED, TD_MEMORY
  * Since 1.1.
  */
 TD_API enum td_status td_check_checkpoint(

@@ -239,7 +239,7 @@ export interface VerifierKey {
  * - "origin": it is of another log.
  * - "signature": no known key of the log has signed it, or the signature is wrong.
  * - "witnesses": too few have cosigned it, or a cosignature is wrong.
- * - "smaller": it has fewer entries than the last one.
+ * - "smaller": it has fewer entries than the last one, and is not dated before it.
  * - "root": it has as many, and another root.
  * - "inconsistent": its tree does not continue that of the last one.
  * - "digest": its tree has another history than the one that came.

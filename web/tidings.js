@@ -40,6 +40,7 @@ const URL_MAX = 6000; // a broker takes 8,192 characters
 const EVENTS = 'text/event-stream';
 
 const CHECK_MS = 300_000; // between two looks at the checkpoint of a set
+const OLDER_PAUSE_MS = 2_000; // before another connection, after an older checkpoint
 const NOTE_MAX = 65_536; // characters of a checkpoint
 const TILE_WIDTH = 256; // hashes of a full tile
 
@@ -64,7 +65,7 @@ export class TidingsError extends Error {
 
 /**
  * A checkpoint that cannot be believed. `fault` is "malformed", "origin" (it is of another log),
- * "signature", "witnesses" (too few, or wrong), "smaller" (than the one before), "root"
+ * "signature", "witnesses" (too few, or wrong), "smaller" (than the one before, and later), "root"
  * (another root of the same size), "inconsistent" (its tree does not continue the one before) or
  * "digest" (its tree has another history at the position). `evidence`: the texts that contradict
  * each other.
@@ -1259,6 +1260,7 @@ class Following {
         try {
             const checkpoint = readCheckpoint(text);
             const facts = await checkCheckpoint(checkpoint, this.#options);
+            await this.#demandNewer(set.checkpoint, checkpoint, facts);
             await checkProgress(set.checkpoint, checkpoint, own, own.digest, path => this.#tile(link, set, path));
             await this.#store?.set(`${set.key} checkpoint`, text);
             const checkedMs = set.position.seq > 0 ? Date.now() : 0; // else nothing has come yet
@@ -1268,6 +1270,17 @@ class Following {
         } catch (error) {
             throw error instanceof CheckpointError ? Object.assign(error, { set: set.name }) : error;
         }
+    }
+
+    /** A smaller checkpoint that is dated before the last one says nothing of later times: a broker
+     * that is behind another has it. */
+    async #demandNewer(before, { origin, size }, { time }) {
+        if (before?.origin !== origin || size >= before.size || !time)
+            return;
+        const then = await checkCheckpoint(before, this.#options).catch(() => ({ time: 0 }));
+        if (time <= then.time)
+            throw new Lost(`the checkpoint of ${origin} is older than the last one, which had ${before.size} entries, `
+                + `and has ${size}`, OLDER_PAUSE_MS);
     }
 
     /* A position that is gone */

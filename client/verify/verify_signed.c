@@ -278,11 +278,27 @@ epoch_of(struct slice origin)
                : origin;
 }
 
+/* Is the checkpoint that `v` has checked dated before the one in `kept`, or in
+ * the same second? It says nothing of later times, so it may be smaller. */
+static bool
+is_dated_before(const struct verify *v, const struct note *kept)
+{
+    struct checkpoint then;
+    struct td_checkpoint result;
+    struct problem unused;
+
+    return v->client->checkpoint.time_s > 0 &&
+           !checkpoint_read(kept, &then, NULL) &&
+           !trust_check(v->client->trust, kept, v->chain.epoch, &then, &result,
+                        &unused) &&
+           v->client->checkpoint.time_s <= result.time_s;
+}
+
 /* Does the tree continue that of `kept`, and have the history? */
 static enum status
 compare_tree(struct verify *v, const struct checkpoint *now,
-             const struct checkpoint *kept, bool has_digest, const char **fault,
-             struct problem *why)
+             const struct checkpoint *kept, bool is_older, bool has_digest,
+             const char **fault, struct problem *why)
 {
     const struct tree_tiles tiles = {read_tile, v};
     struct tree_path path;
@@ -293,9 +309,12 @@ compare_tree(struct verify *v, const struct checkpoint *now,
     v->signed_size = now->size;
     *fault = "smaller";
     if (now->size < kept->size)
-        return problem(why, STATUS_DIFFERENT,
-                       "it had %" PRIu64 " entries, and has %" PRIu64,
-                       kept->size, now->size);
+        return problem(why, is_older ? STATUS_UNREACHABLE : STATUS_DIFFERENT,
+                       "it had %" PRIu64 " entries, and has %" PRIu64 "%s",
+                       kept->size, now->size,
+                       is_older ? ": an older checkpoint, as of a broker that "
+                                  "is behind another"
+                                : "");
     *fault = now->size == kept->size ? "root" : "inconsistent";
     if (kept->size > 0)
         rc = tree_consistency(&tiles, kept->size, now->size, &path, why);
@@ -346,7 +365,10 @@ verify_progress(struct verify *v, struct slice bytes, struct slice kept,
                                      : "signature";
     }
     if (!rc)
-        rc = compare_tree(v, &now, &before, has_digest, fault, &why);
+        rc = compare_tree(v, &now, &before,
+                          now.size < before.size &&
+                              is_dated_before(v, &before_note),
+                          has_digest, fault, &why);
     if (rc)
         result->origin[0] = '\0';
     if (rc == STATUS_MALFORMED && !strcmp(*fault, "malformed"))

@@ -59,7 +59,7 @@ class Key:
 
 class Liar(Server):
     """A proxy before the broker that answers the paths of `lies` itself: path -> bytes, None
-    for 404, or statuses of the next answers. `asked`: the paths of all requests."""
+    for 404, or the next answers, each a status or bytes. `asked`: the paths of all requests."""
 
     habit = HABITS["drops Upgrade"]
 
@@ -77,9 +77,10 @@ class Liar(Server):
         if body == []:
             await Exchange(self, peer, request).run()
             return
+        body = body.pop(0) if isinstance(body, list) else body
         status = b"404 Not Found" if body is None else b"200 OK"
-        if isinstance(body, list):
-            status, body = b"%d Away" % body.pop(0), b""
+        if isinstance(body, int):
+            status, body = b"%d Away" % body, b""
         head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
         await peer.send(head % (status, len(body or b"")) + (body or b""))
 
@@ -109,11 +110,12 @@ class Scene:
             tile = self.set.get(path).body
             self.hashes += [tile[i : i + 32] for i in range(0, 32 * width, 32)]
 
-    def checkpoint(self, hashes, key=None, origin=None):
-        """Signed, of a tree with these leaves."""
+    def checkpoint(self, hashes, key=None, origin=None, at=None):
+        """Signed, of a tree with these leaves; `at` is its time."""
         origin = origin or self.origin
         body = f"{origin}\n{len(hashes)}\n{base64.b64encode(root_of(hashes)).decode()}\n"
-        return f"{body}\n{(key or self.key).sign(origin, body)}"
+        time = self.key.cosign(origin, body, at) if at else ""
+        return f"{body}\n{(key or self.key).sign(origin, body)}{time}"
 
     def lie(self, path, body):
         body = body.encode() if isinstance(body, str) else body
@@ -275,6 +277,18 @@ def test_a_smaller_checkpoint_is_refused(scene, follow):
     kept, now = one.checkpoint(one.hashes), one.checkpoint(one.hashes[:2])
     one.lie("checkpoint", now)
     is_refused(follow, one, "smaller", kept, now, kept=kept)
+
+
+# Of brokers behind one address, one may be some seconds behind another.
+def test_an_older_checkpoint_is_no_contradiction(scene, follow):
+    one, at = scene(3), 1_700_000_000
+    kept = one.checkpoint(one.hashes, at=at)
+    one.lie("checkpoint", [one.checkpoint(one.hashes[:2], at=at).encode()])
+    outcome = follow(one, 3, kept=kept)
+    assert (outcome.error, outcome.seqs, outcome.checkpoints[-1]) == (None, [1, 2, 3], 3)
+    later = one.checkpoint(one.hashes[:2], at=at + 1)
+    one.lie("checkpoint", later)
+    is_refused(follow, one, "smaller", kept, later, kept=kept)
 
 
 def test_a_split_view_is_refused(scene, follow):

@@ -283,6 +283,7 @@ status_of(const char *word)
         {"unreachable", STATUS_UNREACHABLE},
         {"stopped", STATUS_STOPPED},
         {"refused", STATUS_REFUSED},
+        {"rewound", STATUS_REWOUND},
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
