@@ -505,20 +505,78 @@ file_abandon(struct file_new *f)
     unlinkat(f->dir_fd, f->temp, 0);
 }
 
-enum status
-file_store(int dir_fd, const char *name, const char *text, struct problem *why)
+static enum status
+store(int dir_fd, const char *name, struct slice bytes, struct slice end,
+      bool is_secret, struct problem *why)
 {
     struct file_new file;
     enum status rc = file_begin(&file, dir_fd, name, why);
 
+    if (!rc && is_secret && fchmod(file.fd, 0600))
+        rc = problem_errno(why, "cannot protect", name);
     if (!rc)
-        rc = file_append(&file, slice_of(text), why);
+        rc = file_append(&file, bytes, why);
     if (!rc)
-        rc = file_append(&file, SLICE("\n"), why);
+        rc = file_append(&file, end, why);
     if (!rc)
         rc = file_finish(&file, why);
     file_abandon(&file); /* if it was begun, and did not end */
     return rc ? rc : file_sync_dir(dir_fd, why);
+}
+
+enum status
+file_store(int dir_fd, const char *name, const char *line, struct problem *why)
+{
+    return store(dir_fd, name, slice_of(line), SLICE("\n"), false, why);
+}
+
+enum status
+file_store_bytes(int dir_fd, const char *name, struct slice bytes,
+                 bool is_secret, struct problem *why)
+{
+    return store(dir_fd, name, bytes, SLICE(""), is_secret, why);
+}
+
+enum status
+file_store_in(const char *dir, const char *name, struct slice bytes,
+              bool is_secret, struct problem *why)
+{
+    int dir_fd;
+    enum status rc = file_open_folder(AT_FDCWD, dir, &dir_fd, why);
+
+    if (!rc)
+        rc = file_store_bytes(dir_fd, name, bytes, is_secret, why);
+    file_close(&dir_fd);
+    return rc;
+}
+
+ssize_t
+file_read_rest(int fd, void *to, size_t size)
+{
+    size_t n = 0;
+
+    while (n < size) {
+        ssize_t got = read(fd, (char *)to + n, size - n);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    return (ssize_t)n;
+}
+
+ssize_t
+file_read(int above_fd, const char *path, void *to, size_t size)
+{
+    int fd = openat(above_fd, path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : file_read_rest(fd, to, size);
+
+    file_close(&fd);
+    return n;
 }
 
 uint64_t

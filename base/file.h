@@ -94,9 +94,25 @@ MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
 
-/* Makes a file of a line, or replaces one, durably. */
+/* Makes a file of these bytes, or replaces one, durably. `is_secret`: for its
+ * owner alone, whatever other users may read there. */
+MUST_CHECK enum status file_store_bytes(int dir_fd, const char *name,
+                                        struct slice bytes, bool is_secret,
+                                        struct problem *why);
+
+/* The same in the folder `dir`. */
+MUST_CHECK enum status file_store_in(const char *dir, const char *name,
+                                     struct slice bytes, bool is_secret,
+                                     struct problem *why);
+
+/* The same of a line, in an open folder. */
 MUST_CHECK enum status file_store(int dir_fd, const char *name,
                                   const char *line, struct problem *why);
+
+/* Reads until the end, or until `to` is full, and returns the number of bytes;
+ * the file at `path`, from `above_fd` or AT_FDCWD on. -1: errno says why. */
+ssize_t file_read_rest(int fd, void *to, size_t size);
+ssize_t file_read(int above_fd, const char *path, void *to, size_t size);
 
 /* Closes *fd unless it is -1, which it is then. errno stays. */
 void file_close(int *fd);

@@ -35,26 +35,6 @@ token_check(struct slice text, const char *name, struct problem *why)
     return STATUS_OK;
 }
 
-/* Reads until the end, or until the buffer is full. -1: errno says why. */
-static ssize_t
-read_all(int fd, char *to, size_t size)
-{
-    size_t n = 0;
-
-    while (n < size) {
-        ssize_t got = read(fd, to + n, size - n);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        n += (size_t)got;
-    }
-    return (ssize_t)n;
-}
-
 /* Sets *type to that of the file. */
 static enum status
 read_file(const char *path, int flags, char *to, size_t *size, mode_t *type,
@@ -65,7 +45,7 @@ read_file(const char *path, int flags, char *to, size_t *size, mode_t *type,
     enum status rc = STATUS_OK;
     int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
 
-    if (fd < 0 || fstat(fd, &file) || (n = read_all(fd, to, *size)) < 0)
+    if (fd < 0 || fstat(fd, &file) || (n = file_read_rest(fd, to, *size)) < 0)
         rc = problem(why, STATUS_IO, "cannot read the token file %s: %s", path,
                      strerror(errno));
     else if (S_ISREG(file.st_mode) && file.st_uid == geteuid() &&

@@ -87,24 +87,12 @@ use_text(struct checkpoint_keys *k, const char *text, struct problem *why)
 static enum status
 store_text(struct checkpoint_keys *k, const char *text, struct problem *why)
 {
-    struct file_new file = {.fd = -1};
-    int dir_fd = -1;
-    enum status rc = file_open_folder(AT_FDCWD, k->dir, &dir_fd, why);
+    struct file_path path = file_path("%s/%s", k->dir, CHECKPOINT_KEYS_FILE);
+    enum status rc =
+        file_store_in(k->dir, CHECKPOINT_KEYS_FILE, slice_of(text), true, why);
 
     if (!rc)
-        rc = file_begin(&file, dir_fd, CHECKPOINT_KEYS_FILE, why);
-    if (!rc && fchmod(file.fd, 0600))
-        rc = problem_errno(why, "cannot protect", CHECKPOINT_KEYS_FILE);
-    if (!rc)
-        rc = file_append(&file, slice_of(text), why);
-    if (!rc)
-        rc = file_finish(&file, why);
-    file_abandon(&file); /* if it was begun, and did not end */
-    if (!rc)
-        rc = file_sync_dir(dir_fd, why);
-    if (!rc)
-        (void)!fstatat(dir_fd, CHECKPOINT_KEYS_FILE, &k->file, 0);
-    file_close(&dir_fd);
+        (void)!stat(path.text, &k->file);
     return rc;
 }
 

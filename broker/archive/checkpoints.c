@@ -54,12 +54,9 @@ read_file(struct set *set, const char *name, struct buf *text,
 {
     char bytes[CHECKPOINT_MAX], path[64];
     ssize_t n;
-    int fd;
 
     snprintf(path, sizeof(path), LOG_CHANGES "/%s", name);
-    fd = open(set_path(set, path).text, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes));
-    file_close(&fd);
+    n = file_read(AT_FDCWD, set_path(set, path).text, bytes, sizeof(bytes));
     if (n > 0)
         buf_add(text, bytes, (size_t)n);
     return n > 0 && !note_read(buf_slice(text), note, NULL) &&
@@ -70,20 +67,12 @@ static enum status
 store_file(struct set *set, const char *name, struct slice text,
            struct problem *why)
 {
-    struct file_new file = {.fd = -1};
     int dir_fd = -1;
     enum status rc = log_folder(set->registry->log, set->log, LOG_CHANGES, true,
                                 &dir_fd, why);
 
     if (!rc)
-        rc = file_begin(&file, dir_fd, name, why);
-    if (!rc)
-        rc = file_append(&file, text, why);
-    if (!rc)
-        rc = file_finish(&file, why);
-    file_abandon(&file); /* if it was begun, and did not end */
-    if (!rc)
-        rc = file_sync_dir(dir_fd, why);
+        rc = file_store_bytes(dir_fd, name, text, false, why);
     file_close(&dir_fd);
     return rc;
 }

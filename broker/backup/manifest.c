@@ -1,5 +1,7 @@
 #include "broker/backup/manifest.h"
 
+#include <fcntl.h>
+
 #include "proto/number.h"
 
 #define HEAD "# tidings backup 1\n"
@@ -292,13 +294,9 @@ manifest_forget(struct map *map)
 bool
 manifest_is_begun(const char *dir)
 {
-    FILE *from = fopen(file_path("%s/" MANIFEST_NAME ".new", dir).text, "re");
-    char head[sizeof(HEAD)] = "";
-    size_t n;
+    struct file_path path = file_path("%s/" MANIFEST_NAME ".new", dir);
+    char head[sizeof(HEAD) - 1];
+    ssize_t n = file_read(AT_FDCWD, path.text, head, sizeof(head));
 
-    if (!from)
-        return false;
-    n = fread(head, 1, sizeof(HEAD) - 1, from);
-    fclose(from);
-    return !memcmp(head, HEAD, n); /* also its beginning */
+    return n >= 0 && !memcmp(head, HEAD, (size_t)n); /* also its beginning */
 }

@@ -120,12 +120,10 @@ static bool
 read_stub(int dir_fd, const char *name, struct stub *stub)
 {
     char text[100] = "";
-    int fd = openat(dir_fd, file_path("%s" VAULT_STUB, name).text,
-                    O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= BUCKET_KEY_SIZE)
+    if (file_read(dir_fd, file_path("%s" VAULT_STUB, name).text, text,
+                  sizeof(text) - 1) <= BUCKET_KEY_SIZE)
         text[0] = '\0';
-    file_close(&fd);
     return sscanf(text, "%72[a-z0-9/] %" SCNu64, stub->key, &stub->size) == 2;
 }
 

@@ -167,20 +167,17 @@ data_directory_read_url(const char *dir, char *url, size_t size,
                         struct problem *why)
 {
     struct file_path path = file_path("%s/" NAME, dir);
-    int fd = open(path.text, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, url, size - 1);
-    enum status rc = STATUS_OK;
+    ssize_t n = file_read(AT_FDCWD, path.text, url, size - 1);
 
-    if (n < 0 || (fd < 0 && errno != ENOENT))
-        rc = problem_errno(why, "cannot read", path.text);
-    else if (fd < 0)
-        rc = problem(why, STATUS_NOT_FOUND,
-                     "%s was served under no URL yet: --public-url names it",
-                     dir);
     url[n > 0 ? n : 0] = '\0';
     url[strcspn(url, "\n")] = '\0';
-    file_close(&fd);
-    return rc;
+    if (n < 0 && errno != ENOENT)
+        return problem_errno(why, "cannot read", path.text);
+    return n < 0 ? problem(why, STATUS_NOT_FOUND,
+                           "%s was served under no URL yet: --public-url names "
+                           "it",
+                           dir)
+                 : STATUS_OK;
 }
 
 void

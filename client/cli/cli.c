@@ -3,8 +3,10 @@
  */
 #include "client/cli/cli.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "client/cli/client_settings.h"
 #include "client/cli/progress.h"
 #include "proto/resourcesync/json.h"
@@ -292,18 +294,14 @@ open_client(const struct arguments *arguments, const char *url,
 static enum exit_code
 read_keys(const char *path, char text[KEYS_SIZE])
 {
-    FILE *file = path ? fopen(path, "re") : NULL;
-    size_t n = file ? fread(text, 1, KEYS_SIZE, file) : 0;
-    bool is_bad = path && (!file || ferror(file) || n == KEYS_SIZE);
+    ssize_t n = path ? file_read(AT_FDCWD, path, text, KEYS_SIZE) : 0;
 
-    if (is_bad && n == KEYS_SIZE)
+    if (n == KEYS_SIZE)
         errno = EFBIG;
-    if (is_bad)
-        say("cannot read %s: %s", path, strerror(errno));
-    if (file)
-        fclose(file);
-    text[is_bad ? 0 : n] = '\0';
-    return is_bad ? EXIT_FAILED : EXIT_GOOD;
+    if (n < 0 || n == KEYS_SIZE)
+        return failed("cannot read %s: %s", path, strerror(errno));
+    text[n] = '\0';
+    return EXIT_GOOD;
 }
 
 enum exit_code

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
 #include "client/lib/trust.h"
@@ -243,18 +244,13 @@ verify_fetch_checkpoint(struct verify *v, struct buf *body)
 static enum status
 read_small(struct verify *v, const char *path, struct buf *body)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     char *room = buf_room(body, body->max);
-    ssize_t n = fd < 0 || !room ? -1 : read(fd, room, body->max);
-    enum status rc = STATUS_OK;
+    ssize_t n = room ? file_read(AT_FDCWD, path, room, body->max) : -1;
 
     if (n < 0)
-        rc = problem_errno(&v->client->problem, "cannot read", path);
-    else
-        body->size = (size_t)n;
-    if (fd >= 0)
-        close(fd);
-    return rc;
+        return problem_errno(&v->client->problem, "cannot read", path);
+    body->size = (size_t)n;
+    return STATUS_OK;
 }
 
 enum status

@@ -1,7 +1,5 @@
 #include "client/witness/witness.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -79,27 +77,20 @@ struct followed {
 /* Keys */
 
 static enum status
-write_key(const struct witness *w, const unsigned char *secret, int dir_fd,
+write_key(const struct witness *w, const unsigned char *secret,
           struct problem *why)
 {
     char public[NOTE_KEY_SIZE], text[NOTE_KEY_SIZE + 128];
     unsigned char line[2 * SIGNING_KEY_SIZE];
-    struct file_new file = {.fd = -1};
-    enum status rc = file_begin(&file, dir_fd, KEY_FILE, why);
+    enum status rc;
 
     note_key_write(public, &w->own);
     EVP_EncodeBlock(line, secret, SIGNING_KEY_SIZE);
     snprintf(text, sizeof(text), "# %s\n%s\n", public, (char *)line);
-    if (!rc && fchmod(file.fd, 0600))
-        rc = problem_errno(why, "cannot protect", KEY_FILE);
-    if (!rc)
-        rc = file_append(&file, slice_of(text), why);
-    if (!rc)
-        rc = file_finish(&file, why);
-    file_abandon(&file); /* if it was begun, and did not end */
+    rc = file_store_in(w->options->dir, KEY_FILE, slice_of(text), true, why);
     OPENSSL_cleanse(text, sizeof(text));
     OPENSSL_cleanse(line, sizeof(line));
-    return rc ? rc : file_sync_dir(dir_fd, why);
+    return rc;
 }
 
 /* Takes the name and the secret out of the text of the file. */
@@ -117,7 +108,7 @@ read_key(struct witness *w, struct slice text, unsigned char *secret)
 
 /* Reads our own key, or makes it, when the address is known. */
 static enum status
-open_key(struct witness *w, int dir_fd, struct problem *why)
+open_key(struct witness *w, struct problem *why)
 {
     const struct witness_options *o = w->options;
     struct file_path path = file_path("%s/" KEY_FILE, o->dir);
@@ -150,7 +141,7 @@ open_key(struct witness *w, int dir_fd, struct problem *why)
         note_key_write(check, &w->own);
         rc = note_key_read(slice_of(check), &w->own, why);
         if (!rc)
-            rc = write_key(w, secret, dir_fd, why);
+            rc = write_key(w, secret, why);
     }
     OPENSSL_cleanse(secret, sizeof(secret));
     OPENSSL_cleanse(text, sizeof(text));
@@ -324,7 +315,6 @@ keep_evidence(struct witness *w, const struct followed *f,
     struct buf text = {.max = 3 * NOTE_BYTES_MAX};
     struct problem why = {""};
     char name[64], line[2048];
-    int dir_fd = -1;
 
     (void)slice_skip_past(&request, "\n\n");
     buf_add_slice(&text, request);
@@ -336,13 +326,12 @@ keep_evidence(struct witness *w, const struct followed *f,
     }
     BUF_ADD(&text, "\ncosigned before:\n");
     buf_add_slice(&text, buf_slice(&f->checkpoint));
-    buf_add(&text, "", 1);
+    BUF_ADD(&text, "\n");
     snprintf(name, sizeof(name), "evidence-%.16s-%" PRIu64, f->hash,
              r->checkpoint.size);
-    if (!file_open_folder(AT_FDCWD, w->options->dir, &dir_fd, &why) &&
-        !text.failed)
-        (void)!file_store(dir_fd, name, text.data, &why);
-    file_close(&dir_fd);
+    if (!text.failed)
+        (void)!file_store_in(w->options->dir, name, buf_slice(&text), false,
+                             &why);
     buf_fini(&text);
     snprintf(line, sizeof(line),
              "%.*s has signed another history than it shows: %s/%s%s%s",
@@ -569,19 +558,15 @@ static enum status
 open_state(struct witness *w, struct problem *why)
 {
     struct file_path path = file_path("%s/" STATE_FILE, w->options->dir);
-    int dir_fd = -1;
     enum status rc = file_make_dirs(w->options->dir, why);
 
-    if (!rc)
-        rc = file_open_folder(AT_FDCWD, w->options->dir, &dir_fd, why);
     if (!rc)
         rc = db_open_kind(&w->db, &kind, path.text, why);
     if (!rc &&
         td_callback_open(w->client, w->options->listen, NULL, &w->callback))
         rc = STATUS_IO;
     if (!rc)
-        rc = open_key(w, dir_fd, why);
-    file_close(&dir_fd);
+        rc = open_key(w, why);
     return rc;
 }
 
