@@ -216,6 +216,28 @@ struct td_checkpoint {
 TD_API enum td_status td_trust(struct td_client *client, const char *keys,
                                const char *witnesses, unsigned required);
 
+/*
+ * Has followers and mirrors of the handle check the checkpoints of their sets,
+ * with the signatures that td_trust demands: on each connection before the
+ * first message, each five minutes, and before until_caught_up ends. The tree
+ * has to continue that of the last checkpoint, and to have the history that
+ * came. td_sync does so by itself if td_trust was called, with files in its
+ * directory.
+ *
+ * What is signed and contradicts this is TD_REWOUND; any other fault is
+ * TD_DIFFERENT, and a set without checkpoints TD_REFUSED. A checkpoint that is
+ * older than the last one is trouble, and is asked for again.
+ *
+ * path  the last checkpoint of a set is kept in PATH.checkpoint-HASH, and two
+ *       texts that contradict each other in PATH.evidence-HASH, with a hash of
+ *       the set's URL. NULL: in memory, and no evidence. Copied.
+ *
+ * Thread   as the handle, before the followers.
+ * Errors   TD_MEMORY. Since 1.1.
+ */
+TD_API enum td_status td_keep_checkpoints(struct td_client *client,
+                                          const char *path);
+
 /* The checkpoint that the last td_verify has checked, lent until the next call;
  * NULL: none. Since 1.1. */
 TD_API const struct td_checkpoint *td_checkpoint(struct td_client *client);

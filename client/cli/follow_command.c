@@ -55,6 +55,7 @@ struct follow_args {
     bool is_verbose;
     bool skips_bad; /* --skip-bad */
     struct td_limits limits;
+    struct trust_files trust;
     struct td_follow_options how;
     struct td_filter *filters;
 };
@@ -148,6 +149,7 @@ static const struct option option_rows[] = {
     MAX_DELETE_ROW(how.max_delete_percent),
     ACCEPT_DELETIONS_ROW(how.accept_deletions),
     ACCEPT_HISTORY_ROW,
+    TRUST_ROWS(trust),
     SKIP_BAD_ROW(skips_bad),
     LIMIT_ROWS(limits),
     {"callback-listen", "HOST:PORT", LENT(callback_listen), NULL,
@@ -874,6 +876,10 @@ follow_changes(const struct follow_args *args,
 
     if (!followed)
         followed = open_client(arguments, args->url, &code);
+    if (!code)
+        code = trust_files_use(&args->trust, followed);
+    if (!code && (args->trust.keys || args->trust.witnesses))
+        code = exit_of(followed, td_keep_checkpoints(followed, args->state));
     if (!code && !follow_state_open(&f.state))
         code = EXIT_FAILED;
     if (code) {

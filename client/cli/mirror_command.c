@@ -13,7 +13,8 @@
 struct mirror {
     struct td_sync_options sync;
     struct td_audit_options audit;
-    struct td_limits limits; /* of the handle */
+    struct td_limits limits;  /* of the handle */
+    struct trust_files trust; /* sync */
     bool is_json;
     bool reads_all;            /* audit: --full */
     bool is_diff;              /* tidings diff, no audit */
@@ -225,6 +226,7 @@ static const struct option sync_options[] = {
      "between looks at a source that pushes nothing"},
     {"compare", "SECONDS", PAUSE(sync.compare_ms, 1000, 4233600000), "86400",
      "between comparisons with the whole list"},
+    TRUST_ROWS(trust),
     {"no-dumps", NULL, SWITCH(sync.has_no_dumps), NULL,
      "fetch files one by one, even if the source has dumps"},
     {"no-mirrors", NULL, SWITCH(sync.has_no_mirrors), NULL,
@@ -246,6 +248,8 @@ run_sync(const struct arguments *arguments)
     m->sync.on_event = on_event;
     m->sync.user = m;
     code = open_mirror(m, arguments, arguments->operands[0]);
+    if (!code)
+        code = trust_files_use(&m->trust, m->client);
     if (code)
         return code;
     rc = td_sync(m->client, arguments->operands[0], arguments->operands[1],

@@ -81,7 +81,9 @@ go_on_after(struct td_follower *f, const struct td_message *message,
 
     if (is_at_head && f->how.until_caught_up)
         return follower_may_compare(f) ? follower_rest(f, 0)
-                                       : follower_fail(f, STATUS_OK, "%s", "");
+                                       : follower_reach(f);
+    if (!follower_checkpoint_turn(f))
+        return false;
     if (f->state == FOLLOWER_LIVE && follower_may_compare(f))
         timer_start(&f->timer, 0);
     /* Heartbeats alone are no progress. */

@@ -266,6 +266,7 @@ follower_trouble(struct td_follower *f, const struct problem *why)
         return false;
     f->attempts.n_heard = 0;
     f->attempts.has_farewell = false;
+    f->checkpoint.due_ms = 0;
     return follower_rest_because(f, copy.text, ms);
 }
 
@@ -306,6 +307,14 @@ follower_begin_far_back(struct td_follower *f)
 }
 
 bool
+follower_reach(struct td_follower *f)
+{
+    return follower_checkpoint_is_due(f, true)
+               ? f->phases[FOLLOWER_PROVING]->begin(f)
+               : follower_fail(f, STATUS_OK, "%s", "");
+}
+
+bool
 follower_has_only_list(const struct td_follower *f)
 {
     const struct offered *o = &f->offered;
@@ -341,11 +350,9 @@ refuse_baseline(struct follower_rebase *r)
     return strcmp(now, before) != 0;
 }
 
-/* Ends with `why`, or takes a baseline if the caller accepts the history that
- * `mark` names. */
-static bool
-refuse_history(struct td_follower *f, const struct problem *why,
-               const char *mark)
+bool
+follower_refuse_history(struct td_follower *f, const struct problem *why,
+                        const char *mark)
 {
     if (text_set_has(&f->client->accepts, slice_of(mark)))
         return seek_baseline(f, why->text);
@@ -376,7 +383,7 @@ follower_went_back(struct td_follower *f, uint64_t last)
             set_of(f), order->at.seq, order->at.epoch,
             order->has_digest ? digest_text(&order->digest).text : "unknown",
             last);
-    return refuse_history(f, &why, mark);
+    return follower_refuse_history(f, &why, mark);
 }
 
 bool
@@ -391,7 +398,7 @@ follower_differs(struct td_follower *f, uint64_t seq,
             "%" PRIu64 " of epoch %s is %s there, %s here",
             set_of(f), seq, f->place.order.at.epoch, mark.text,
             digest_text(&f->place.order.here).text);
-    return refuse_history(f, &why, mark.text);
+    return follower_refuse_history(f, &why, mark.text);
 }
 
 bool
@@ -512,6 +519,7 @@ follower_free(void *follower)
     close_pusher(f);
     drop_live(f);
     drop_exchanges(f);
+    follower_checkpoint_fini(f);
     timer_stop(&f->timer);
     if (!f->is_calling)
         close_files(f);

@@ -9,6 +9,7 @@
  *       phase_catch_up.c   reads the closed lists of a broker, proven, when the
  *                          follower is far behind
  *       phase_check.c      asks whether the log still has the place
+ *       phase_checkpoint.c checks the signed checkpoints of the set
  *       phase_gap.c        fetches entries missing before a message
  *       phase_poll.c       sources without push: their Change Lists
  *       phase_survey.c     sources without a history: their Resource Lists
@@ -48,6 +49,7 @@
 enum follower_state {
     FOLLOWER_SEEKING,     /* discovery */
     FOLLOWER_CHECKING,    /* page */
+    FOLLOWER_PROVING,     /* checkpoint.fetch, which may run in all states */
     FOLLOWER_CATCHING_UP, /* lists_reader */
     FOLLOWER_LIVE,        /* live */
     FOLLOWER_FILLING,     /* page, or history; live if not ended, held back */
@@ -69,8 +71,9 @@ struct phase {
     bool (*go_on)(struct td_follower *f);
 };
 
-extern const struct phase phase_discovery, phase_check, phase_catch_up,
-    phase_live, phase_gap, phase_poll, phase_survey, phase_baseline;
+extern const struct phase phase_discovery, phase_check, phase_checkpoint,
+    phase_catch_up, phase_live, phase_gap, phase_poll, phase_survey,
+    phase_baseline;
 
 /* An object that gets pushes for the follower and passes them on. A follower
  * with a pusher opens no live connection: it reads the change memory or Change
@@ -209,6 +212,28 @@ struct follower_comparison {
     char reason[1024];
 };
 
+/* phase_checkpoint.c */
+struct checkpoint_tile;
+
+struct follower_checkpoint {
+    bool is_loaded;     /* `kept` was read from its file */
+    struct buf kept;    /* the last checkpoint that was right; or empty */
+    int64_t due_ms;     /* of the next look; 0: before the next message */
+    uint64_t asked_seq; /* the follower's at the last look */
+
+    /* The check. */
+    struct position at;   /* what the tree has to have, unless it is smaller */
+    struct digest digest; /* there */
+    bool has_digest;
+    bool is_lagging; /* no tree has had it yet */
+    bool is_witnessed;
+    struct fetch *fetch; /* of the text or a tile; NULL: none is under way */
+    struct buf text;
+    uint64_t size;
+    struct checkpoint_tile **tiles;
+    size_t n_tiles;
+};
+
 /* The end, called once; the caller still frees the follower. */
 typedef void follower_end_fn(const struct problem *why, void *user);
 
@@ -264,6 +289,7 @@ struct td_follower {
     struct follower_survey survey;
     struct follower_rebase rebase;
     struct follower_comparison comparison;
+    struct follower_checkpoint checkpoint;
 };
 
 /* follower_api.c */
@@ -282,6 +308,18 @@ void follower_offer(struct td_follower *f, struct offered *offered);
 
 /* True if the source has the whole history of the set. */
 bool follower_has_beginning(const struct td_follower *f);
+
+/* phase_checkpoint.c */
+
+/* True if the handle wants checkpoints, and one is to be looked at now.
+ * `is_end`: the follower is about to end at its place. */
+bool follower_checkpoint_is_due(const struct td_follower *f, bool is_end);
+
+/* Begins a check that is due, beside a live connection. False: the follower has
+ * ended. */
+bool follower_checkpoint_turn(struct td_follower *f);
+
+void follower_checkpoint_fini(struct td_follower *f);
 
 /* phase_catch_up.c */
 
@@ -411,6 +449,15 @@ bool follower_ask_page(struct td_follower *f, fetch_end_fn *on_end);
 /* As follower_gone, and the log did not go back: takes a baseline if the caller
  * wants one; else ends. False. */
 bool follower_lost_place(struct td_follower *f, const struct problem *why);
+
+/* The follower is at the end that it was to reach: ends, once the checkpoint is
+ * right, too. False. */
+bool follower_reach(struct td_follower *f);
+
+/* Ends with `why`, or takes a baseline if the caller has accepted the history
+ * that `mark` names (td_accept_history). False. */
+bool follower_refuse_history(struct td_follower *f, const struct problem *why,
+                             const char *mark);
 
 /* The log of the same epoch ends at `last`, before the place: ends with
  * STATUS_REWOUND, or takes a baseline if the caller has accepted this

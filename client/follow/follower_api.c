@@ -9,6 +9,7 @@
 static const struct phase *const phases[FOLLOWER_ENDED + 1] = {
     [FOLLOWER_SEEKING] = &phase_discovery,
     [FOLLOWER_CHECKING] = &phase_check,
+    [FOLLOWER_PROVING] = &phase_checkpoint,
     [FOLLOWER_CATCHING_UP] = &phase_catch_up,
     [FOLLOWER_LIVE] = &phase_live,
     [FOLLOWER_FILLING] = &phase_gap,

@@ -222,12 +222,16 @@ begin_live(struct td_follower *f)
     if (f->how.until_caught_up && f->place.has_goal &&
         f->place.order.at.seq == f->place.goal.seq &&
         !strcmp(f->place.order.at.epoch, f->place.goal.epoch)) {
+        if (follower_checkpoint_is_due(f, true))
+            return f->phases[FOLLOWER_PROVING]->begin(f);
         problem_clear(&f->gone);
         return f->place.order.has_digest && f->offered.memory &&
                        !f->shared.stream
                    ? f->phases[FOLLOWER_CHECKING]->begin(f)
                    : follower_fail(f, STATUS_OK, "%s", "");
     }
+    if (follower_checkpoint_is_due(f, false))
+        return f->phases[FOLLOWER_PROVING]->begin(f);
     if (catch_up_pays(f))
         return f->phases[FOLLOWER_CATCHING_UP]->begin(f);
     if (!transport) { /* all are unfit */

@@ -144,7 +144,7 @@ poll_over(struct td_follower *f)
     if (f->how.until_caught_up && f->survey.was_held && !f->how.on_held)
         return follower_fail(f, STATUS_REFUSED, "%s", SURVEY_HELD_TEXT);
     if (f->how.until_caught_up && !follower_may_compare(f))
-        return follower_fail(f, STATUS_OK, "%s", "");
+        return follower_reach(f);
     return follower_wait(f);
 }
 

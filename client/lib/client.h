@@ -42,9 +42,11 @@ struct td_client {
     bool reads_all;            /* td_full_audits */
     void (*on_progress)(const struct td_progress *p, void *user); /* or NULL */
     void *progress_user;
-    struct trust *trust;             /* td_trust; NULL: no key is known */
-    struct td_checkpoint checkpoint; /* td_checkpoint; origin "": none */
-    struct problem problem;          /* of the last public call */
+    struct trust *trust; /* td_trust; NULL: no key is known */
+    bool checks;         /* td_keep_checkpoints; the files: */
+    char *checkpoint_dir, *checkpoint_name; /* or NULL */
+    struct td_checkpoint checkpoint;        /* td_checkpoint; origin "": none */
+    struct problem problem;                 /* of the last public call */
 };
 
 /* What the public interface calls a status. STATUS_INVALID is an argument of

@@ -121,6 +121,118 @@ trust_check(const struct trust *t, const struct note *note, const char *epoch,
     return rc;
 }
 
+/* Is the checkpoint dated before the last one, or in the same second? It says
+ * nothing of later times, so it may be smaller. */
+static bool
+is_dated_before(const struct trust_progress *p, const struct note *kept,
+                int64_t time_s)
+{
+    struct checkpoint then;
+    struct td_checkpoint result;
+    struct problem unused;
+
+    return time_s > 0 &&
+           !trust_check(p->trust, kept, p->epoch, &then, &result, &unused) &&
+           time_s <= result.time_s;
+}
+
+/* Does the tree continue that of the last checkpoint? */
+static enum status
+compare_trees(const struct trust_progress *p, const struct checkpoint *now,
+              const struct checkpoint *kept, bool is_older, struct problem *why)
+{
+    struct tree_path path;
+    enum status rc;
+
+    if (now->size < kept->size)
+        return problem(why, is_older ? STATUS_UNREACHABLE : STATUS_DIFFERENT,
+                       "it had %" PRIu64 " entries, and has %" PRIu64 "%s",
+                       kept->size, now->size,
+                       is_older ? ": an older checkpoint, as of a broker that "
+                                  "is behind another"
+                                : "");
+    if (kept->size == 0)
+        return STATUS_OK;
+    rc = tree_consistency(&p->tiles, kept->size, now->size, &path, why);
+    if (!rc && now->size == kept->size &&
+        !digest_is_equal(&kept->root, &now->root))
+        return problem(why, STATUS_DIFFERENT,
+                       "it has another root than before for the same %" PRIu64
+                       " entries",
+                       now->size);
+    if (!rc &&
+        !tree_continues(kept->size, &kept->root, now->size, &now->root, &path))
+        rc = problem(why, STATUS_DIFFERENT,
+                     "its %" PRIu64 " entries do not continue the first "
+                     "%" PRIu64 " that it had",
+                     now->size, kept->size);
+    return rc;
+}
+
+/* Does the tree have the history that came? */
+static enum status
+compare_history(const struct trust_progress *p, const struct checkpoint *now,
+                struct problem *why)
+{
+    struct tree_path path;
+    struct digest leaf;
+    enum status rc;
+
+    if (!p->digest || p->seq == 0 || p->seq > now->size)
+        return STATUS_OK;
+    rc = tree_inclusion(&p->tiles, p->seq - 1, now->size, &path, why);
+    tree_leaf(&leaf, p->digest);
+    return rc || tree_includes(p->seq - 1, now->size, &leaf, &path, &now->root)
+               ? rc
+               : problem(why, STATUS_DIFFERENT,
+                         "its entry %" PRIu64 " is not the one that came",
+                         p->seq);
+}
+
+enum status
+trust_progress(const struct trust_progress *p, struct slice bytes,
+               struct td_checkpoint *result, const char **fault,
+               struct problem *why)
+{
+    struct checkpoint now, before = {.size = 0};
+    struct note note, kept;
+    enum status rc;
+
+    result->origin[0] = '\0';
+    if (p->kept.size > 0 && (note_read(p->kept, &kept, why) ||
+                             checkpoint_read(&kept, &before, why)))
+        return problem_prefix(why, STATUS_INVALID, "the last checkpoint: ");
+    *fault = "malformed";
+    rc = note_read(bytes, &note, why);
+    if (!rc)
+        rc = checkpoint_read(&note, &now, why);
+    if (rc)
+        return why->rc = rc == STATUS_MALFORMED ? STATUS_DIFFERENT : rc;
+    if (p->kept.size > 0 && !slice_equal(before.origin, now.origin))
+        before.size = 0;
+    rc = trust_check(p->trust, &note, p->epoch, &now, result, why);
+    *fault = !slice_is(list_name(result->origin), p->epoch) ? "origin"
+             : result->is_signed                            ? "witnesses"
+                                                            : "signature";
+    if (!rc) {
+        *p->size = now.size;
+        *fault = now.size < before.size    ? "smaller"
+                 : now.size == before.size ? "root"
+                                           : "inconsistent";
+        rc = compare_trees(p, &now, &before,
+                           now.size < before.size &&
+                               is_dated_before(p, &kept, result->time_s),
+                           why);
+    }
+    if (!rc) {
+        *fault = "digest";
+        rc = compare_history(p, &now, why);
+    }
+    if (rc)
+        result->origin[0] = '\0';
+    return rc;
+}
+
 enum td_status
 td_trust(struct td_client *client, const char *keys, const char *witnesses,
          unsigned required)
@@ -144,4 +256,28 @@ const struct td_checkpoint *
 td_checkpoint(struct td_client *client)
 {
     return client->checkpoint.origin[0] ? &client->checkpoint : NULL;
+}
+
+enum td_status
+td_keep_checkpoints(struct td_client *client, const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    char *dir = NULL, *name = NULL;
+
+    client_begin(client);
+    if (path) {
+        dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+        name = strdup(slash ? slash + 1 : path);
+    }
+    if (path && (!dir || !name)) {
+        free(dir);
+        free(name);
+        return client_end(client, problem_memory(&client->problem));
+    }
+    free(client->checkpoint_dir);
+    free(client->checkpoint_name);
+    client->checkpoint_dir = dir;
+    client->checkpoint_name = name;
+    client->checks = true;
+    return client_end(client, STATUS_OK);
 }

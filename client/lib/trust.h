@@ -8,6 +8,7 @@
 
 #include "client/tidings.h"
 #include "proto/tlog/note.h"
+#include "proto/tlog/tree.h"
 
 /* Keys of each kind. */
 #define TRUST_KEYS_MAX 16
@@ -28,3 +29,25 @@ MUST_CHECK enum status trust_check(const struct trust *trust,
                                    struct checkpoint *checkpoint,
                                    struct td_checkpoint *result,
                                    struct problem *why);
+
+/* What a follower of the log with that epoch asks of a new checkpoint. */
+struct trust_progress {
+    const struct trust *trust; /* NULL: no signature */
+    struct slice kept;         /* the last checkpoint; size 0: there is none */
+    const char *epoch;
+    uint64_t seq;                /* the follower's place ... */
+    const struct digest *digest; /* ... and the log's digest there; or NULL */
+    struct tree_tiles tiles;     /* of the new tree */
+    uint64_t *size;              /* gets its size, before a tile is read */
+};
+
+/* Checks that the checkpoint is signed, that its tree continues that of the
+ * last one, unless that has another origin, and that it has the digest at the
+ * place, or is smaller. STATUS_DIFFERENT: *fault names what is wrong
+ * (td_check_checkpoint). STATUS_UNREACHABLE: it is smaller than the last one
+ * and dated before it. STATUS_INVALID: the last one is none. Or what the tiles
+ * return. */
+MUST_CHECK enum status trust_progress(const struct trust_progress *p,
+                                      struct slice bytes,
+                                      struct td_checkpoint *result,
+                                      const char **fault, struct problem *why);

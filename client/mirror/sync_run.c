@@ -18,6 +18,7 @@
 #include <fcntl.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
 #include "client/mirror/change_packages.h"
@@ -1108,6 +1109,17 @@ is_of_time(struct mirror *m, const char *dir, struct problem *why)
     return !why->rc;
 }
 
+/* Has the followers check what td_trust demands. */
+static bool
+keep_checkpoints(struct mirror *m, struct problem *why)
+{
+    struct file_path path = file_path("%s/set", m->dir->state);
+
+    if (m->client->trust && td_keep_checkpoints(m->client, path.text))
+        problem_memory(why);
+    return !why->rc;
+}
+
 void
 mirror_judge(struct mirror *m, struct problem *why)
 {
@@ -1165,7 +1177,8 @@ td_sync(struct td_client *client, const char *url, const char *dir,
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
     else if ((m.dir = mirror_dir_open(dir, true, &why)) &&
              mirror_open_db(&m, m.dir, "mirror.db", &why) &&
-             is_of_time(&m, dir, &why) && mirror_take_filter(&m, &why)) {
+             is_of_time(&m, dir, &why) && mirror_take_filter(&m, &why) &&
+             keep_checkpoints(&m, &why)) {
         if (!renew_files(&m))
             why = m.why;
         else if (!sync_run_source(&m, url, filled.until_caught_up, &why))

@@ -28,6 +28,7 @@ static const struct {
     {"urn:tidings:1:stream", AT(stream)},
     {"urn:tidings:1:events", AT(events)},
     {"urn:tidings:1:streams", AT(streams)},
+    {"urn:tidings:1:checkpoint", AT(checkpoint)},
     {"", AT(position)},
     {"", AT(earliest)},
     {"", AT(date)},

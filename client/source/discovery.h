@@ -20,7 +20,8 @@
  *
  * It finds channels and documents by links alone, and never builds paths; the
  * exceptions are the well-known address (R-041) and /robots.txt (R-262).
- * Our own relations: urn:tidings:1:memory, :stream, :events, :streams, :set.
+ * Our own relations: urn:tidings:1:memory, :stream, :events, :streams,
+ * :checkpoint, :set.
  */
 #pragma once
 
@@ -41,13 +42,14 @@ struct offered {
     char *resource_dump_archive;
     char *change_list_archive;
     char *change_dump_archive;
-    char *topic;    /* change-notification; a GET of the topic names its hubs */
-    char *memory;   /* change memory */
-    char *stream;   /* WebSocket */
-    char *events;   /* server-sent events */
-    char *streams;  /* either, of many sets of the broker */
-    char *position; /* of the last entry, if the set gives it */
-    char *earliest; /* the first position that a follower may begin at */
+    char *topic;   /* change-notification; a GET of the topic names its hubs */
+    char *memory;  /* change memory */
+    char *stream;  /* WebSocket */
+    char *events;  /* server-sent events */
+    char *streams; /* either, of many sets of the broker */
+    char *checkpoint; /* the signed one of its log */
+    char *position;   /* of the last entry, if the set gives it */
+    char *earliest;   /* the first position that a follower may begin at */
     const char *kind; /* document_kind_name of a list that stands alone; NULL:
                          there is none, or it is one of several. Static */
     char *date; /* the time of the source's answer by the server's clock, as

