@@ -307,14 +307,6 @@ follower_begin_far_back(struct td_follower *f)
 }
 
 bool
-follower_reach(struct td_follower *f)
-{
-    return follower_checkpoint_is_due(f, true)
-               ? f->phases[FOLLOWER_PROVING]->begin(f)
-               : follower_fail(f, STATUS_OK, "%s", "");
-}
-
-bool
 follower_has_only_list(const struct td_follower *f)
 {
     const struct offered *o = &f->offered;
@@ -511,6 +503,21 @@ release_follower(struct retired *retired)
 }
 
 void
+follower_drop_check(struct td_follower *f)
+{
+    struct follower_checkpoint *c = &f->checkpoint;
+
+    fetch_free(c->fetch);
+    c->fetch = NULL;
+    buf_fini(&c->text);
+    for (size_t i = 0; i < c->n_tiles; i++)
+        free(c->tiles[i]);
+    free(c->tiles);
+    c->tiles = NULL;
+    c->n_tiles = 0;
+}
+
+void
 follower_free(void *follower)
 {
     struct td_follower *f = follower;
@@ -519,7 +526,8 @@ follower_free(void *follower)
     close_pusher(f);
     drop_live(f);
     drop_exchanges(f);
-    follower_checkpoint_fini(f);
+    follower_drop_check(f);
+    buf_fini(&f->checkpoint.kept);
     timer_stop(&f->timer);
     if (!f->is_calling)
         close_files(f);

@@ -319,7 +319,9 @@ bool follower_checkpoint_is_due(const struct td_follower *f, bool is_end);
  * ended. */
 bool follower_checkpoint_turn(struct td_follower *f);
 
-void follower_checkpoint_fini(struct td_follower *f);
+/* The follower is at the end that it was to reach: ends, once the checkpoint is
+ * right, too. False. */
+bool follower_reach(struct td_follower *f);
 
 /* phase_catch_up.c */
 
@@ -417,6 +419,9 @@ void push_message(struct td_follower *f, const char *bytes, size_t size);
 /* Ends and frees the follower without a further callback. */
 void follower_free(void *follower);
 
+/* Ends a check of a checkpoint; the last checkpoint stays. */
+void follower_drop_check(struct td_follower *f);
+
 /* A function that calls the program sets is_calling before, and calls this
  * after it. False: the callback has closed the follower. */
 bool follower_is_here(struct td_follower *f);
@@ -449,10 +454,6 @@ bool follower_ask_page(struct td_follower *f, fetch_end_fn *on_end);
 /* As follower_gone, and the log did not go back: takes a baseline if the caller
  * wants one; else ends. False. */
 bool follower_lost_place(struct td_follower *f, const struct problem *why);
-
-/* The follower is at the end that it was to reach: ends, once the checkpoint is
- * right, too. False. */
-bool follower_reach(struct td_follower *f);
 
 /* Ends with `why`, or takes a baseline if the caller has accepted the history
  * that `mark` names (td_accept_history). False. */

@@ -69,26 +69,6 @@ store(struct td_follower *f, const char *what, struct slice text,
                : STATUS_OK;
 }
 
-static void
-drop_exchange(struct follower_checkpoint *c)
-{
-    fetch_free(c->fetch);
-    c->fetch = NULL;
-    buf_fini(&c->text);
-    for (size_t i = 0; i < c->n_tiles; i++)
-        free(c->tiles[i]);
-    free(c->tiles);
-    c->tiles = NULL;
-    c->n_tiles = 0;
-}
-
-void
-follower_checkpoint_fini(struct td_follower *f)
-{
-    drop_exchange(&f->checkpoint);
-    buf_fini(&f->checkpoint.kept);
-}
-
 /* The epoch that the follower reads; "": it does not know. */
 static const char *
 epoch_of(const struct td_follower *f, struct position *head)
@@ -138,7 +118,7 @@ fail(struct td_follower *f, const struct problem *why)
     bool is_awaited = f->state == FOLLOWER_PROVING;
 
     c->due_ms = is_awaited ? 0 : clock_steady_ms() + FOLLOWER_PAUSE_LAST;
-    drop_exchange(c);
+    follower_drop_check(f);
     if (why->rc != STATUS_UNREACHABLE)
         follower_end(f, why);
     else if (is_awaited)
@@ -170,7 +150,7 @@ refuse(struct td_follower *f, const char *fault, const char *root,
             !f->client->checkpoint_dir ? ""
             : unkept.rc                ? unkept.text
                                        : name_of(f, "evidence").text);
-    drop_exchange(c);
+    follower_drop_check(f);
     buf_clear(&c->kept); /* the caller may accept the new one */
     c->due_ms = 0;
     follower_refuse_history(f, &reason, root);
@@ -328,7 +308,7 @@ judge(struct td_follower *f)
     } else {
         buf_clear(&c->kept);
         buf_add_slice(&c->kept, buf_slice(&c->text));
-        drop_exchange(c);
+        follower_drop_check(f);
         release(f);
     }
 }
@@ -365,7 +345,7 @@ begin_check(struct td_follower *f)
                              "history",
                              f->offered.url);
     load_kept(f);
-    drop_exchange(c);
+    follower_drop_check(f);
     if (!c->is_lagging || strcmp(c->at.epoch, order->at.epoch) != 0) {
         c->at = order->at;
         slice_copy(c->at.epoch, sizeof(c->at.epoch),
@@ -390,6 +370,14 @@ follower_checkpoint_turn(struct td_follower *f)
 {
     return f->state != FOLLOWER_LIVE || f->checkpoint.fetch ||
            !follower_checkpoint_is_due(f, false) || begin_check(f);
+}
+
+bool
+follower_reach(struct td_follower *f)
+{
+    return follower_checkpoint_is_due(f, true)
+               ? f->phases[FOLLOWER_PROVING]->begin(f)
+               : follower_fail(f, STATUS_OK, "%s", "");
 }
 
 static bool
