@@ -2,6 +2,7 @@
 golang.org/x/mod/sumdb, and by independent code here."""
 
 import base64
+import datetime
 import hashlib
 import os
 import pathlib
@@ -100,6 +101,8 @@ def test_a_checkpoint_signs_all_entries(start_broker, run, n):
     assert lines[0].startswith(f"{found.origin}+")
     (time,) = found.times(keys)
     assert time > 1_700_000_000
+    as_of = datetime.datetime.fromisoformat(news.get("checkpoint")["Tidings-As-Of"])
+    assert time <= as_of.timestamp() < time + 60
     epoch = news.state()["epoch"]
     for level, size in ((0, n), (1, n // 256)):
         for number in range((size + 255) // 256):

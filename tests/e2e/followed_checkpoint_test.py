@@ -105,12 +105,17 @@ class Scene:
         self.key = Key(base64.b64decode(secret))
         self.origin = f"{self.liar.url.partition('//')[2]}/sets/news/{self.epoch}"
         self.verifier = self.key.verifier(self.origin)
-        self.hashes = []
+        self.hashes = self.leaves(self.set, n)
+
+    @staticmethod
+    def leaves(news, n):
+        hashes = []
         for first in range(0, n, 256):
             width = min(256, n - first)
             path = f"tile/0/{first // 256:03}" + (f".p/{width}" if width < 256 else "")
-            tile = self.set.get(path).body
-            self.hashes += [tile[i : i + 32] for i in range(0, 32 * width, 32)]
+            tile = news.get(path).body
+            hashes += [tile[i : i + 32] for i in range(0, 32 * width, 32)]
+        return hashes
 
     def checkpoint(self, hashes, key=None, origin=None, at=None):
         """Signed, of a tree with these leaves; `at` is its time."""
@@ -555,6 +560,32 @@ def test_a_mirror_takes_nothing_from_a_split_view(scene, run, keys, tmp_path):
     run(*sync, "--accept-history", mark)
     assert kept.read_text().startswith(f"{one.origin}\n7\n")
     run(*sync)
+
+
+# A cache, a broker that is cut off and witnesses that are away hand on an old checkpoint.
+# It is right; but what came later may be missing, and the reader says since when.
+OLD = 1_700_000_000
+AS_OF = "2023-11-14T22:13:20Z"
+
+
+def test_readers_say_of_when_the_checkpoint_is(scene, run, keys, tmp_path):
+    one = scene(2)
+    for i in (1, 2):
+        one.set.post_change(f"http://example.com/r/{i}", "deleted")
+    hashes = Scene.leaves(one.set, 4)
+    one.lie("checkpoint", one.checkpoint(hashes, at=OLD))
+    key = ["--key", keys(one.verifier)]
+    stale = f"the newest checkpoint is of {AS_OF}; changes after that may be missing"
+    done = run("tidings", "follow", one.url, "--from-start", "--until-caught-up", *key)
+    assert stale in done.errors()
+    done = run("tidings", "sync", one.url, tmp_path / "mirror", "--until-caught-up", *key)
+    assert stale in done.errors()
+    assert f"complete as of {AS_OF}" in run("tidings", "status", tmp_path / "mirror").output()
+    copy = one.set.broker.set("copy")
+    state = ["--state", tmp_path / "harvest"]
+    done = run("tidings", "harvest", one.url, copy.url, "--once", *state, *key)
+    assert f"complete as of {AS_OF}" in done.output()
+    assert copy.state()["harvest"]["complete_as_of"].startswith(AS_OF[:-1])
 
 
 def test_each_set_of_a_source_has_its_checkpoint(scene, run, keys, tmp_path):

@@ -211,6 +211,17 @@ shared_journal_follow(struct shared_journal *all, struct log *log)
     }
 }
 
+unsigned
+seat_looks(struct seat *s)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&s->all->mutex);
+    n = s->n_looks;
+    pthread_mutex_unlock(&s->all->mutex);
+    return n;
+}
+
 void
 seat_await_looks(struct seat *s, unsigned n)
 {

@@ -78,6 +78,8 @@ void shared_journal_fini(struct shared_journal *all);
 
 struct journal *seat_take(struct seat *seat, struct shared_journal *all);
 
+unsigned seat_looks(struct seat *seat);
+
 /* Waits until the log has asked for `n` looks. */
 void seat_await_looks(struct seat *seat, unsigned n);
 
