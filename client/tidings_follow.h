@@ -392,6 +392,11 @@ TD_API void td_follower_compare(struct td_follower *follower, const char *why);
  * so is a call from its own callback. Since 1.0. */
 TD_API void td_follower_close(struct td_follower *follower);
 
+/* When the log had no more entries than the last right checkpoint, by its
+ * signature (td_keep_checkpoints): POSIX seconds; 0: there is none. Since 1.1.
+ */
+TD_API int64_t td_follower_signed_s(const struct td_follower *follower);
+
 /* Stores for positions */
 
 /*

@@ -67,8 +67,10 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
     struct buf text = {.max = NOTE_BYTES_MAX}, note = {.max = NOTE_BYTES_MAX};
     struct tree_path path = {.n = 0};
     struct cosigned cosigned;
+    struct note signed_note;
     struct tree_view view;
     uint64_t old = 0;
+    int64_t as_of_s = 0;
     bool has_old = query_is(wish, "old=", &old);
     enum status rc = STATUS_OK;
 
@@ -76,11 +78,14 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
     read_cosigned(wish, &cosigned);
     if (slice_is(query, "witnessed")) {
         buf_add_slice(&text, buf_slice(&cosigned.text));
+        as_of_s = cosigned.is_there ? note_time(&cosigned.note) : 0;
         if (!cosigned.is_there)
             rc = problem(why, STATUS_NOT_FOUND,
                          "no witness has cosigned a checkpoint of this set");
         buf_fini(&cosigned.text);
-        return document_of_text(document, &text, rc, why);
+        rc = document_of_text(document, &text, rc, why);
+        document->as_of_s = as_of_s;
+        return rc;
     }
     rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note, why);
     if (!rc && old > view.size)
@@ -94,11 +99,15 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
     }
     if (!rc)
         add_cosignatures(&note, &cosigned);
+    if (!rc && !note_read(buf_slice(&note), &signed_note, NULL))
+        as_of_s = note_time(&signed_note);
     buf_add_slice(&text, buf_slice(&note));
     buf_fini(&note);
     buf_fini(&cosigned.text);
     tree_view_close(&view);
-    return document_of_text(document, &text, rc, why);
+    rc = document_of_text(document, &text, rc, why);
+    document->as_of_s = as_of_s;
+    return rc;
 }
 
 enum status

@@ -76,6 +76,7 @@ struct document {
      * (The time of an event does not serve: a source may set it, and a list
      * changes once more when it closes.) */
     int64_t modified_us;
+    int64_t as_of_s;    /* of a checkpoint: its time; 0: none */
     bool is_final;      /* it never changes again */
     bool may_be_packed; /* it has a gzip, or will have one */
     bool is_private;    /* it names a private set */

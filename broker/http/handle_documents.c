@@ -71,6 +71,7 @@ add_discovery(struct response *r, struct opening *o)
 {
     struct buf *links = &o->document.links;
     struct provider_sign_in sign_in = {.origin = ""};
+    struct log_copy copy;
     struct link_text list;
 
     if (links->failed)
@@ -88,6 +89,13 @@ add_discovery(struct response *r, struct opening *o)
     if (o->found.open == content_open)
         response_header(r, "Content-Security-Policy",
                         "default-src 'none'; sandbox");
+    log_copy(o->wish.registry->log, &copy);
+    if (o->document.as_of_s && !copy.is_cut_off) { /* else it is there */
+        char as_of[DATETIME_SIZE];
+
+        datetime_write(as_of, o->document.as_of_s * 1000000);
+        response_header(r, "Tidings-As-Of", "%.*s", DATETIME_SIZE, as_of);
+    }
     if (o->document.memento[0])
         response_header(r, "Memento-Datetime", "%s", o->document.memento);
     if (o->found.open == landing_open)

@@ -318,6 +318,17 @@ trust_files_use(const struct trust_files *files, struct td_client *client)
         client, td_trust(client, keys, witnesses, (unsigned)files->required));
 }
 
+enum exit_code
+trust_files_follow(const struct trust_files *files, struct td_client *client,
+                   const char *path)
+{
+    enum exit_code code = trust_files_use(files, client);
+
+    return code || (!files->keys && !files->witnesses)
+               ? code
+               : exit_of(client, td_keep_checkpoints(client, path));
+}
+
 /* Asking */
 
 enum exit_code

@@ -146,6 +146,11 @@ struct trust_files {
 enum exit_code trust_files_use(const struct trust_files *files,
                                struct td_client *client);
 
+/* The same for a handle with followers, which keep checkpoints beside `path`
+ * (td_keep_checkpoints). */
+enum exit_code trust_files_follow(const struct trust_files *files,
+                                  struct td_client *client, const char *path);
+
 /* For those that wish some changes alone. */
 #define FILTER_ROWS                                                       \
     {"change", "created|updated|deleted", .help = "only these",           \

@@ -877,9 +877,7 @@ follow_changes(const struct follow_args *args,
     if (!followed)
         followed = open_client(arguments, args->url, &code);
     if (!code)
-        code = trust_files_use(&args->trust, followed);
-    if (!code && (args->trust.keys || args->trust.witnesses))
-        code = exit_of(followed, td_keep_checkpoints(followed, args->state));
+        code = trust_files_follow(&args->trust, followed, args->state);
     if (!code && !follow_state_open(&f.state))
         code = EXIT_FAILED;
     if (code) {

@@ -13,6 +13,7 @@
 struct harvest_values {
     struct harvest_options how;
     struct td_limits limits;
+    struct trust_files trust;
     const char *state, *target_token_file;
     bool is_json, is_verbose;
     int error;                      /* of standard output, of errno.h */
@@ -35,6 +36,7 @@ static const struct option options[] = {
     {"accept-deletions", "N", COUNT(how.accept_deletions, 1, 999999999), NULL,
      "delete what was held back, if it is no more"},
     ACCEPT_HISTORY_ROW,
+    TRUST_ROWS(trust),
     {"skip-bad", NULL, FLAG(how.skips_bad), NULL,
      "rows that were left out are no failure"},
     {"dry-run", NULL, FLAG(how.is_dry), NULL,
@@ -316,6 +318,9 @@ open_sources(const struct arguments *arguments, struct harvest_source *sources)
             sources[i].files = open_client(arguments, sources[i].url, &code);
         if (sources[i].client)
             td_limit(sources[i].client, &values->limits);
+        if (!code)
+            code = trust_files_follow(&values->trust, sources[i].client,
+                                      how->state);
         if (sources[i].files)
             td_limit(sources[i].files, &values->limits);
     }

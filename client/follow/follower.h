@@ -218,6 +218,7 @@ struct checkpoint_tile;
 struct follower_checkpoint {
     bool is_loaded;     /* `kept` was read from its file */
     struct buf kept;    /* the last checkpoint that was right; or empty */
+    int64_t time_s;     /* its time; 0: of a run before, or unknown */
     int64_t due_ms;     /* of the next look; 0: before the next message */
     uint64_t asked_seq; /* the follower's at the last look */
 

@@ -134,6 +134,12 @@ td_follower_position(const struct td_follower *follower)
     return follower->place.position;
 }
 
+int64_t
+td_follower_signed_s(const struct td_follower *follower)
+{
+    return follower->checkpoint.time_s;
+}
+
 const char *
 td_follower_kind(const struct td_follower *follower)
 {

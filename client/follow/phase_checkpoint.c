@@ -22,6 +22,7 @@
 #include "proto/fnv1a.h"
 
 #define CHECK_MS 300000 /* between two looks */
+#define STALE_S  900    /* an age that is worth a report */
 
 /* A proof of two ways through a tree of 2^64 leaves has fewer. */
 #define TILES_MAX 64
@@ -273,6 +274,25 @@ is_of_history(const char *fault)
     return false;
 }
 
+/* Reports a checkpoint that is older than a broker lets it become: of a cache,
+ * of a broker that is cut off, or of witnesses that are away. False: the
+ * follower is over. */
+static bool
+report_age(struct td_follower *f)
+{
+    int64_t age_s = clock_now_us() / 1000000 - f->checkpoint.time_s;
+    char time[DATETIME_SIZE + 1], text[1200];
+
+    if (!f->checkpoint.time_s || age_s < STALE_S)
+        return true;
+    time[datetime_write_short(time, f->checkpoint.time_s * 1000000)] = '\0';
+    snprintf(text, sizeof(text),
+             "%.900s: the newest checkpoint is of %s; changes after that may "
+             "be missing",
+             f->offered.url, time);
+    return follower_report(f, text, 0);
+}
+
 static void
 judge(struct td_follower *f)
 {
@@ -308,8 +328,10 @@ judge(struct td_follower *f)
     } else {
         buf_clear(&c->kept);
         buf_add_slice(&c->kept, buf_slice(&c->text));
+        c->time_s = found.time_s;
         follower_drop_check(f);
-        release(f);
+        if (report_age(f))
+            release(f);
     }
 }
 

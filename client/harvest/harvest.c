@@ -246,6 +246,15 @@ look_at_set(struct reader *r)
     return true;
 }
 
+/* Now; or when the source has signed that there was no more. */
+static int64_t
+complete_us(const struct reader *r)
+{
+    int64_t signed_s = r->follower ? td_follower_signed_s(r->follower) : 0;
+
+    return signed_s ? signed_s * 1000000 : clock_now_us();
+}
+
 static bool
 end_look(struct reader *r)
 {
@@ -266,7 +275,7 @@ end_look(struct reader *r)
         return false;
     r->is_doubted = false;
     if (!r->feed.part.doubt[0] && !r->feed.is_unproven)
-        r->feed.part.complete_us = clock_now_us();
+        r->feed.part.complete_us = complete_us(r);
     if (!treat_strays(r) || !harvest_feed_flush(&h->outbox) ||
         !harvest_db_note_part(&h->target.db, &r->feed.part))
         return false;

@@ -88,7 +88,8 @@ struct set_sync {
     char position[TD_POSITION_SIZE];
     char mark[TD_POSITION_SIZE];     /* that and its digest */
     char reported[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
-    bool is_current; /* the source has nothing behind the position */
+    bool is_current;  /* the source has nothing behind the position */
+    int64_t signed_s; /* td_follower_signed_s */
     struct change_packages *packages; /* of what it has missed, or NULL */
 
     /* While it is open. */
@@ -557,6 +558,7 @@ note_where(struct set_sync *f, const struct td_message *message)
     bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
 
     f->is_current = message->is_caught_up || (f->is_current && is_heartbeat);
+    f->signed_s = td_follower_signed_s(f->follower);
     if (is_heartbeat)
         f->has_arrived = true;
     else if (message->kind != TD_CHANGES)
@@ -692,6 +694,7 @@ on_set_end(const struct problem *why, void *user)
 
     f->is_behind = false;
     f->is_current = why->rc == STATUS_OK && !f->why.rc;
+    f->signed_s = f->follower ? td_follower_signed_s(f->follower) : 0;
     timer_stop(&f->quiet);
     if (!f->why.rc)
         f->why = *why;
@@ -877,7 +880,9 @@ report_caught_up(struct run *run)
             return;
         if ((set->position[0] == '@' && !as_of) || c->doubt[0] || c->n_held)
             continue; /* the history does not prove that the set is complete */
-        c->complete_us = as_of ? time_of(as_of) : clock_now_us();
+        c->complete_us = as_of           ? time_of(as_of)
+                         : set->signed_s ? set->signed_s * 1000000
+                                         : clock_now_us();
         c->complete_by[0] = '\0';
         if (!keep_certainty(set))
             return;

@@ -314,6 +314,26 @@ note_check(const struct note *note, const struct note_key *key,
     return check_line(note, key, time_s, &line, why);
 }
 
+int64_t
+note_time(const struct note *note)
+{
+    struct slice rest = note->signatures;
+    unsigned char bytes[SIGNED_MAX];
+    uint64_t time_s = 0;
+
+    while (rest.size > 0 && time_s == 0) {
+        struct slice line = slice_take(&rest, '\n');
+        struct slice time = {(char *)bytes + ID_SIZE, TIME_SIZE};
+
+        if (!slice_skip_start(&line, DASH))
+            continue;
+        (void)slice_take(&line, ' ');
+        if (base64_is(line, bytes, SIGNED_MAX))
+            (void)!slice_take_big_endian(&time, &time_s, TIME_SIZE);
+    }
+    return (int64_t)time_s;
+}
+
 bool
 note_copy_signature(const struct note *note, const struct note_key *key,
                     struct buf *to)

@@ -82,6 +82,10 @@ MUST_CHECK enum status note_check(const struct note *note,
                                   const struct note_key *key, uint64_t *time_s,
                                   struct problem *why);
 
+/* The time of the first cosignature, unchecked: that of the log itself, which
+ * signs first. 0: there is none. */
+int64_t note_time(const struct note *note);
+
 /* Appends the line of that signature to `to`, if it is right. False: it is not,
  * or there is none. */
 bool note_copy_signature(const struct note *note, const struct note_key *key,
