@@ -163,6 +163,27 @@ checkpoint_read_witnessed(struct set *set, const struct head *head,
            slice_is(checkpoint->origin, origin);
 }
 
+void
+checkpoint_add_cosignatures(struct buf *text, const struct note *cosigned,
+                            struct slice origin)
+{
+    struct slice rest = cosigned->signatures;
+    struct note fresh;
+
+    if (note_read(buf_slice(text), &fresh, NULL) ||
+        !slice_equal(fresh.text, cosigned->text))
+        return;
+    while (rest.size > 0) {
+        struct slice line = slice_take(&rest, '\n'), name = line;
+
+        (void)slice_take(&name, ' '); /* the dash */
+        if (slice_equal(slice_take(&name, ' '), origin))
+            continue;
+        buf_add_slice(text, line);
+        BUF_ADD(text, "\n");
+    }
+}
+
 /* Folding */
 
 static enum status

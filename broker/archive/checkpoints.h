@@ -44,6 +44,11 @@ checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
                      int64_t at_us, struct tree_view *view, struct buf *to,
                      struct problem *why);
 
+/* Appends the cosignatures of a note that the log of that origin has signed to
+ * a fresh checkpoint, if they are of the same text. */
+void checkpoint_add_cosignatures(struct buf *text, const struct note *cosigned,
+                                 struct slice origin);
+
 /* Stores a checkpoint with cosignatures of witnesses (witnesses.h): in the file
  * `checkpoint.witnessed` beside the closed lists, and in that of their end, if
  * it is of that size. */

@@ -34,28 +34,6 @@ read_cosigned(const struct document_wish *wish, struct cosigned *cosigned)
                                   &cosigned->note, &cosigned->checkpoint);
 }
 
-/* Appends the cosignatures to a fresh checkpoint, if they are of the same
- * text. */
-static void
-add_cosignatures(struct buf *text, const struct cosigned *cosigned)
-{
-    struct slice rest = cosigned->note.signatures;
-    struct note fresh;
-
-    if (!cosigned->is_there || note_read(buf_slice(text), &fresh, NULL) ||
-        !slice_equal(fresh.text, cosigned->note.text))
-        return;
-    while (rest.size > 0) {
-        struct slice line = slice_take(&rest, '\n'), name = line;
-
-        (void)slice_take(&name, ' '); /* the dash */
-        if (slice_equal(slice_take(&name, ' '), cosigned->checkpoint.origin))
-            continue;
-        buf_add_slice(text, line);
-        BUF_ADD(text, "\n");
-    }
-}
-
 /* Answers ?old=SIZE with a proof and then the checkpoint: its tree continues
  * that of SIZE. This is the body of add-checkpoint (C2SP tlog-witness). Answers
  * ?witnessed with the last cosigned checkpoint, perhaps of an earlier size. */
@@ -97,8 +75,9 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
         buf_add_format(&text, "old %" PRIu64 "\n", old);
         tree_path_write(&text, &path);
     }
-    if (!rc)
-        add_cosignatures(&note, &cosigned);
+    if (!rc && cosigned.is_there)
+        checkpoint_add_cosignatures(&note, &cosigned.note,
+                                    cosigned.checkpoint.origin);
     if (!rc && !note_read(buf_slice(&note), &signed_note, NULL))
         as_of_s = note_time(&signed_note);
     buf_add_slice(&text, buf_slice(&note));
