@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "broker/access/checkpoint_keys.h"
 #include "broker/archive/set_progress.h"
+#include "proto/resourcesync/json.h"
 
 /* checkpoints.rest_us */
 #define REST_US 1000000
@@ -184,6 +185,67 @@ checkpoint_add_cosignatures(struct buf *text, const struct note *cosigned,
     }
 }
 
+/* Streams */
+
+const struct json_shape checkpoint_text_shape = {
+    "StreamCheckpoint", "The newest checkpoint of a set, on its stream",
+    "set string, epoch string, last? count (the entries that it signs), "
+    "checkpoint? string (a signed note), "
+    "detail? string (why the set has none)"};
+
+/* True if streams wait for a checkpoint, or no stream wants it any more. */
+static bool
+lacks_text(const struct set *set)
+{
+    return load_relaxed(&set->checkpoints_wanted) == 0
+               ? load_relaxed(&set->checkpoint_us) > 0
+               : clock_steady_us() >= set->progress->tree.text_us;
+}
+
+/* Makes the text for streams, which may say only that the set can have no
+ * checkpoint; or frees it. */
+static enum status
+renew_text(struct set *set, const struct head *head, int64_t every_us,
+           struct problem *why)
+{
+    struct buf text = {.max = 2 * CHECKPOINT_MAX},
+               witnessed = {.max = CHECKPOINT_MAX}, json = {.max = SIZE_MAX};
+    struct checkpoint checkpoint;
+    struct tree_view view;
+    struct note note;
+    enum status rc;
+
+    set->progress->tree.text_us = 0;
+    if (load_relaxed(&set->checkpoints_wanted) == 0) {
+        registry_set_checkpoint(set, 0, SLICE(""));
+        return STATUS_OK;
+    }
+    rc = checkpoint_open_tree(set, head, 0, 0, &view, &text, why);
+    tree_view_close(&view);
+    if (rc == STATUS_BUSY) /* no key yet, or not folded so far */
+        return STATUS_OK;
+    if (!rc &&
+        checkpoint_read_witnessed(set, head, &witnessed, &note, &checkpoint))
+        checkpoint_add_cosignatures(&text, &note, checkpoint.origin);
+    BUF_ADD(&json, "{");
+    json_text_member(&json, "set", slice_of(set->name));
+    json_text_member(&json, "epoch", slice_of(head->epoch));
+    if (rc) {
+        json_text_member(&json, "detail", slice_of(why->text));
+    } else {
+        json_number_member(&json, "last", view.size);
+        json_text_member(&json, "checkpoint", buf_slice(&text));
+    }
+    BUF_ADD(&json, "}");
+    if (!rc || rc == STATUS_NOT_FOUND)
+        registry_set_checkpoint(set, rc ? 0 : view.size, buf_slice(&json));
+    set->progress->tree.text_us = clock_steady_us() + every_us;
+    buf_fini(&witnessed);
+    buf_fini(&text);
+    buf_fini(&json);
+    return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
+}
+
 /* Folding */
 
 static enum status
@@ -256,7 +318,8 @@ static bool
 wants_turn(struct set *set, const struct head *head, void *user)
 {
     return set != set->registry->framework &&
-           (is_behind(user, set, head) || lacks_file(set, head));
+           (is_behind(user, set, head) || lacks_file(set, head) ||
+            lacks_text(set));
 }
 
 static bool
@@ -291,6 +354,8 @@ advance_some(struct chore *chore)
             if (rc == STATUS_BUSY) /* no key yet, or not folded so far */
                 rc = STATUS_OK;
         }
+        if (!rc && !is_more && lacks_text(set) && log_head(set->log, &head))
+            rc = renew_text(set, &head, every_us, &why);
     }
     return turn_end(&c->turn, set, rc, is_more,
                     "the tree of a set could not be brought up to date, and "

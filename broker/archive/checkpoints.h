@@ -4,6 +4,7 @@
  *
  *     closed list --> leaves, hashed --> tree.db
  *                \--> its file --> sets/NAME/changes/checkpoint
+ *     streams want one: each --checkpoint-every --> registry_set_checkpoint
  *
  * Nobody waits for the fold: a checkpoint that is asked for hashes the entries
  * behind the folded ones itself, if they are few. So a set is folded each
@@ -61,3 +62,6 @@ MUST_CHECK enum status checkpoint_keep_witnessed(struct set *set,
 bool checkpoint_read_witnessed(struct set *set, const struct head *head,
                                struct buf *text, struct note *note,
                                struct checkpoint *checkpoint);
+
+/* The object that registry_set_checkpoint hands to streams. */
+extern const struct json_shape checkpoint_text_shape;

@@ -30,10 +30,10 @@ struct retention_progress {
  * the disk those up to `kept`, and retention waits until the disk has those
  * up to `wanted`. */
 struct fold_progress {
-    bool is_known;   /* the state was looked at: `seq` is its position */
-    bool is_whole;   /* no resource is missing in it */
-    bool has_file;   /* the state is on the disk, as far as anybody looked */
-    bool has_ids;    /* it has the ids of its resources */
+    bool is_known; /* the state was looked at: `seq` is its position */
+    bool is_whole; /* no resource is missing in it */
+    bool has_file; /* the state is on the disk, as far as anybody looked */
+    bool has_ids;  /* it has the ids of its resources */
     /* Of a cluster: numbers; the fold stops for no Resource List or Dump up to
      * them. */
     uint64_t lists[GENERATION_STATES];
@@ -49,6 +49,8 @@ struct tree_progress {
     uint64_t filed;   /* the size of the checkpoint of the closed lists */
     int64_t due_us;   /* it is folded then; steady clock */
     int64_t retry_us; /* that checkpoint has failed: not before; likewise */
+    int64_t text_us;  /* streams get the next one then; likewise; 0: no stream
+                         wants one, or at once */
 };
 
 /* contents.c, of the bytes of its resources: the entries up to `seq` are

@@ -194,7 +194,7 @@ static const struct option rows[] = {
     {"checkpoint-every", "SECONDS",
      SECONDS(checkpoint_every_us, SECOND / 10, 86400 * SECOND), "60",
      "the tree of a set that checkpoints sign has its new changes at least so "
-     "often"},
+     "often, and a stream that asks for checkpoints gets one so often"},
     {"witness", "\"URL KEY\",...", TEXT(witness), NULL,
      "witnesses that are asked to cosign the checkpoints of sets that are not "
      "private: the address of each, and its verifier key, with commas or "

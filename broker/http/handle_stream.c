@@ -133,6 +133,8 @@ handle_stream_get(const struct route_call *call)
     rc = choose_transport(call->http, rq, false, &wish.transport, &wish.terms,
                           call->why);
     if (!rc)
+        rc = query_yes(rq, "checkpoints", &wish.wants_checkpoints, call->why);
+    if (!rc)
         rc = read_wish(rq, &call->head, &wish, call->why);
     if (!rc && rq->method == METHOD_HEAD) {
         filters_leave(wish.filter);
@@ -170,6 +172,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
     struct push_wish wish = {.follow = &follow, .principal = principal};
     bool is_head = rq->method == METHOD_HEAD;
     struct response r;
+    struct slice text;
     struct filter filter;
     enum status rc =
         json.size > 0 ? follow_request_json(&follow, json, why) : STATUS_OK;
@@ -181,6 +184,11 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
         rc = follow_request_query(&follow, rq->query, why);
     if (!rc && last_id.size > 0)
         follow_request_resume(&follow, last_id);
+    if (!rc && request_parameter(rq, "checkpoints", &text))
+        rc =
+            problem(why, STATUS_MALFORMED,
+                    "checkpoints: a stream of many sets has none; that of each "
+                    "set has, GET /sets/NAME/stream?checkpoints=yes");
     if (!rc)
         rc = filter_read(&filter, rq->query, why);
     if (!rc && is_head) {

@@ -127,7 +127,7 @@ static const struct json_shape *const shapes[] = {
     &option_shape,          &problem_shape,         &stream_heartbeat_shape,
     &resume_shape,          &set_end_shape,         &stream_end_shape,
     &bridge_position_shape, &bridge_status_shape,   &cluster_shape,
-    &cluster_broker_shape,
+    &cluster_broker_shape,  &checkpoint_text_shape,
 };
 
 static const struct word {

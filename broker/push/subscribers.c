@@ -43,7 +43,9 @@ struct subscriber {
     bool is_gone;        /* the requested position cannot be served */
     bool is_closing;
     bool is_many;
-    struct reader own; /* of a stream of one set */
+    bool wants_checkpoints; /* of its one set */
+    int64_t checkpoint_us;  /* set->checkpoint_us of the last one sent */
+    struct reader own;      /* of a stream of one set */
 };
 
 /* A connected client of many sets. */
@@ -253,6 +255,48 @@ send_rest(struct subscriber *s)
     return sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE;
 }
 
+/* Texts between messages */
+
+/* Sends a text between two messages. It is small, and one write takes it
+ * whole. */
+static enum stream_result
+write_note(struct subscriber *s, const char *event, struct slice json,
+           struct slice id)
+{
+    enum stream_result sent;
+    struct buf wire = {.max = STREAM_FRAME_MAX};
+
+    transports_note(&transport_rows[s->kind], &wire, event, json, id);
+    sent = stream_write(s->stream, wire.data, wire.size);
+    buf_fini(&wire);
+    s->is_closing |= sent == STREAM_DEAD;
+    return sent;
+}
+
+/* Sends the newest checkpoint of the set to a subscriber that wants it, and has
+ * all entries that it covers; not within a message. False: there is no more
+ * room. Heartbeats come as without it. */
+static bool
+send_checkpoint(struct subscriber *s)
+{
+    const struct reader *r = s->reader;
+    struct buf json = {.max = STREAM_FRAME_MAX};
+    enum stream_result sent = STREAM_SENT;
+    const struct set *set;
+
+    if (!s->wants_checkpoints || s->is_closing || s->close_code || r->message ||
+        r->upto > 0)
+        return true;
+    set = set_of(s)->set;
+    if (load_relaxed(&set->checkpoint_us) == s->checkpoint_us ||
+        load_relaxed(&set->checkpoint_size) > r->after)
+        return true;
+    if (registry_checkpoint(set, r->after, &json, &s->checkpoint_us))
+        sent = write_note(s, "checkpoint", buf_slice(&json), SLICE(""));
+    buf_fini(&json);
+    return sent == STREAM_SENT;
+}
+
 /* Many sets */
 
 /* After something was sent to its last byte: waits for room, if the stream is
@@ -270,23 +314,15 @@ go_on(struct many *many, enum sent sent)
     }
 }
 
-/* Sends a text between two messages. It is small, and one write takes it whole.
- */
 static void
 send_note(struct many *many, const char *event, struct slice json,
           struct slice id)
 {
     struct subscriber *s = &many->subscriber;
-    enum stream_result sent;
-    struct buf wire = {.max = STREAM_FRAME_MAX};
+    enum stream_result sent = write_note(s, event, json, id);
 
-    transports_note(&transport_rows[s->kind], &wire, event, json, id);
-    sent = stream_write(s->stream, wire.data, wire.size);
-    buf_fini(&wire);
-    if (sent == STREAM_DEAD) {
-        s->is_closing = true;
+    if (sent == STREAM_DEAD)
         return;
-    }
     note_sent(s, clock_steady_us());
     go_on(many, sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE);
 }
@@ -572,7 +608,8 @@ is_denied(const struct subscriber *s, int64_t now_us)
            (s->stream && stream_is_denied(s->stream, now_us));
 }
 
-/* Adds up the lags, and closes subscribers whose principal has ended. */
+/* Adds up the lags, closes subscribers whose principal has ended, and sends new
+ * checkpoints to those at the head. */
 static void
 look_at_all(struct push_thread *t)
 {
@@ -587,6 +624,9 @@ look_at_all(struct push_thread *t)
             set_readers_add_lag(s->reader, &lags[s->kind]);
         if (is_denied(s, now_us))
             close_denied(s);
+        if (s->wants_checkpoints && s->reader->state == READER_HEAD &&
+            !send_checkpoint(s))
+            reader_release(s->reader); /* on_room goes on */
     }
     for (size_t i = 0; i < TRANSPORTS; i++) {
         store_relaxed(&t->lags[i].sum, lags[i].sum);
@@ -740,6 +780,8 @@ on_room(struct stream *stream, void *user)
     (void)stream;
     if (s->is_many)
         many_of(s)->is_waiting = false;
+    else if (!send_checkpoint(s))
+        return;
     if (!s->reader || s->reader->state == READER_READY)
         advance_subscriber(s);
     if (s->is_many)
@@ -757,6 +799,8 @@ on_gone(struct stream *stream, void *user)
     metrics_add_label(METRIC_SUBSCRIBERS, s->kind, -1);
     principal_unref(s->principal);
     if (!s->is_many) {
+        if (s->wants_checkpoints)
+            subtract_relaxed(&set_of(s)->set->checkpoints_wanted, 1);
         set_readers_count(s->reader, -1);
         set_readers_leave(s->reader);
         filters_leave(s->reader->filter);
@@ -927,6 +971,9 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish,
         if (wish->has_since)
             s->reader->since_us = wish->since_us;
         set_readers_count(s->reader, 1);
+        s->wants_checkpoints = wish->wants_checkpoints;
+        if (s->wants_checkpoints)
+            add_relaxed(&wish->set->checkpoints_wanted, 1);
     }
     if (rc)
         on_gone(NULL, s);

@@ -17,6 +17,9 @@
  * a heartbeat's interval without a message it gets a heartbeat that covers the
  * passed-over entries (message.h).
  *
+ * A subscriber that wants checkpoints gets the set's newest one between two
+ * messages, when it has all entries that the checkpoint covers.
+ *
  * When the set is removed or the broker ends, a subscriber is closed behind the
  * message in flight. When its principal has ended, too, within two seconds: if
  * the message is not sent by then, within it.
@@ -60,6 +63,7 @@ struct push_wish {
                          `event: gone`, naming the earliest */
     bool has_since;   /* start behind the last entry not later than since_us, */
     int64_t since_us; /* ... instead of after `after` */
+    bool wants_checkpoints;
 };
 
 /* Accepts an event stream or a WebSocket, whose client may send further

@@ -285,6 +285,38 @@ registry_set_sum(struct set *set, uint64_t seq, const struct id_sum *sum)
     pthread_mutex_unlock(&r->settings_mutex);
 }
 
+bool
+registry_checkpoint(const struct set *set, uint64_t upto, struct buf *to,
+                    int64_t *us)
+{
+    struct registry *r = set->registry;
+    bool is_there;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    is_there = set->checkpoint && load_relaxed(&set->checkpoint_size) <= upto;
+    if (is_there) {
+        *us = load_relaxed(&set->checkpoint_us);
+        buf_add_text(to, set->checkpoint);
+    }
+    pthread_mutex_unlock(&r->settings_mutex);
+    return is_there;
+}
+
+void
+registry_set_checkpoint(struct set *set, uint64_t size, struct slice text)
+{
+    struct registry *r = set->registry;
+    char *copy = text.size > 0 ? slice_dup(text) : NULL, *former;
+
+    pthread_mutex_lock(&r->settings_mutex);
+    former = set->checkpoint;
+    set->checkpoint = copy;
+    store_relaxed(&set->checkpoint_size, size);
+    store_relaxed(&set->checkpoint_us, copy ? clock_steady_us() : 0);
+    pthread_mutex_unlock(&r->settings_mutex);
+    free(former);
+}
+
 struct harvest *
 registry_harvest(const struct set *set)
 {
@@ -393,6 +425,7 @@ set_free(struct set *set)
     holding_end(&set->place);
     holding_end(&set->name_place);
     harvest_unref(set->harvest);
+    free(set->checkpoint);
     free(set);
 }
 
@@ -1015,6 +1048,7 @@ registry_set_removed(struct set *set)
     pthread_rwlock_unlock(&r->lock);
     swap_settings(set, NULL);
     registry_set_harvest(set, NULL);
+    registry_set_checkpoint(set, 0, SLICE(""));
     rates_forget(r->rates, set);
 }
 

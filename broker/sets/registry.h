@@ -126,6 +126,14 @@ struct set {
      * Relaxed: a late look costs a round. */
     _Atomic(uint64_t) ids_wanted;
 
+    /* Streams that want checkpoints. The archive thread makes one for them each
+     * --checkpoint-every, at checkpoint_us (steady clock; 0: there is none), of
+     * so many entries. Relaxed: a late look costs a round. */
+    atomic_uint checkpoints_wanted;
+    _Atomic(int64_t) checkpoint_us;
+    _Atomic(uint64_t) checkpoint_size;
+    char *checkpoint; /* the registry's: registry_checkpoint */
+
     /* The registry's: registry_sum. */
     uint64_t sum_seq;
     struct id_sum sum;
@@ -388,6 +396,15 @@ bool registry_sum(const struct set *set, uint64_t *seq, struct id_sum *sum);
 
 /* Notes it. Archive thread. */
 void registry_set_sum(struct set *set, uint64_t seq, const struct id_sum *sum);
+
+/* Appends what streams send as the newest checkpoint of the set, and sets *us
+ * to its checkpoint_us. False: there is none, or it covers entries behind
+ * `upto`. Any thread. */
+bool registry_checkpoint(const struct set *set, uint64_t upto, struct buf *to,
+                         int64_t *us);
+
+/* Takes over a copy of it; empty: there is none any more. */
+void registry_set_checkpoint(struct set *set, uint64_t size, struct slice text);
 
 /* Claims the upstream topic of `peers`, if it has one, for the set of that
  * name; the claim ends with them. `peers` may be NULL. STATUS_INVALID: the

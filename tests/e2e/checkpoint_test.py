@@ -4,6 +4,7 @@ golang.org/x/mod/sumdb, and by independent code here."""
 import base64
 import datetime
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -13,8 +14,11 @@ import subprocess
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from tidings_test import messages
 from tidings_test.backups import Backups
+from tidings_test.http import JSON, check_refused
 from tidings_test.sets import Set
+from tidings_test.stream import UPGRADE
 from tidings_test.waiting import wait_for
 
 JUDGE = pathlib.Path(__file__).parent.parent / "tlog/judge.go"
@@ -232,6 +236,7 @@ def test_retention_leaves_the_tree(start_broker, run, tmp_path):
 
     answer = wait_for("the look at the log", refused)
     assert "had lost its first entries" in answer.text
+    assert "had lost its first entries" in streamed(news.events("checkpoints=yes"))["detail"]
     said = run("tidings", "verify", news.url, "--key", known, status=1)
     assert "had lost its first entries" in said.errors() + said.output()
 
@@ -306,3 +311,93 @@ def test_a_set_without_entries_has_the_empty_tree(broker):
     empty = Set(broker, "empty").create()
     found = checkpoint(empty)
     assert (found.size, found.root) == (0, hashlib.sha256(b"").digest())
+
+
+def streamed(follower):
+    """Read on to the next checkpoint of a stream: it signs no entry that has not come."""
+    while True:
+        if hasattr(follower, "read_event"):
+            assert follower.read_event()
+            text, is_checkpoint = follower.data.encode(), follower.event == "checkpoint"
+        else:
+            text = follower.read_text()
+            is_checkpoint = b'"checkpoint":' in text
+        if is_checkpoint:
+            found = json.loads(text)
+            assert found["epoch"] == follower.message.epoch
+            assert found.get("last", 0) <= follower.message.last
+            assert not hasattr(follower, "read_event") or follower.last_id == follower.message.position
+            return found
+        follower.take(messages.read(text, getattr(follower, "form", "json")))
+
+
+# A stream has them if it asks: behind the entries that they sign; also while nothing
+# changes, then of a later time. The other messages are the same.
+def test_a_stream_has_checkpoints_if_it_asks(start_broker, run):
+    news = start_broker("--checkpoint-every", 0.1, "--heartbeat", 3600, "--insecure-open").set("news")
+    news.post(3)
+    _, keys = keys_of(run, news)
+    asking, silent = (
+        [
+            news.events(query),
+            news.events(query, version="1.0"),
+            news.websocket(query),
+            news.websocket(query, form="xml"),
+            news.websocket(query, deflate=True),
+        ]
+        for query in ("after=0&checkpoints=yes", "after=0&checkpoints=no")
+    )
+    first = {}
+    for follower in asking:
+        said = streamed(follower)
+        found = first[follower] = Checkpoint(said["checkpoint"])
+        assert (said["set"], said["epoch"], said["last"]) == ("news", news.state()["epoch"], 3)
+        assert (found.size, found.root) == (3, mth([leaf(d) for d in digests(news)]))
+    for follower in asking:
+        while (later := Checkpoint(streamed(follower)["checkpoint"])).times(keys) <= first[follower].times(keys):
+            pass
+        assert later.text == first[follower].text
+    news.post(2)
+    for follower in asking:
+        while (last := Checkpoint(streamed(follower)["checkpoint"])).size == 3:
+            pass
+        last.times(keys)
+        assert last.text == checkpoint(news).text
+    for follower in silent:
+        follower.until(5)  # takes nothing else
+    for follower in asking + silent:
+        follower.leave()
+
+
+# One that is behind gets no checkpoint before the entries that it signs.
+def test_a_slow_stream_gets_the_checkpoint_behind_its_entries(start_broker):
+    news = start_broker("--checkpoint-every", 0.1, "--message-bytes", "512K").set("news").create()
+    slow = news.websocket("checkpoints=yes&after=0", narrow=True)
+    for _ in range(30):
+        news.post(100, size=8000)
+    fast = news.events("checkpoints=yes")
+    while streamed(fast)["last"] < 3000:
+        pass
+    while streamed(slow)["last"] < 3000:
+        pass
+    assert slow.message.last == 3000
+
+
+# A filter passes over the entries; a heartbeat covers them before the checkpoint does.
+def test_a_filtered_stream_has_checkpoints(start_broker, run):
+    news = start_broker("--checkpoint-every", 0.1, "--heartbeat", 0.2).set("news")
+    news.post(3)
+    follower = news.events("checkpoints=yes&after=0&prefix=http://other.example/")
+    assert streamed(follower)["last"] == 3 == follower.message.last
+
+
+def test_a_stream_refuses_what_it_cannot_carry(news):
+    broker = news.broker
+    check_refused(news.get("stream?checkpoints=maybe"), 400, 'checkpoints: "maybe" is not yes or no')
+    check_refused(news.get("stream?checkpoints=maybe", **UPGRADE), 400, "checkpoints: ")
+    for path in ("/stream?set=news&checkpoints=yes", "/stream?checkpoints=no"):
+        for fields in ({}, UPGRADE):
+            check_refused(broker.get(path, **fields), 400, "checkpoints: a stream of many sets has none")
+    body = b'{"follow": [{"set": "news"}]}'
+    answer = broker.post("/stream?checkpoints=yes", body, type=JSON)
+    check_refused(answer, 400, "checkpoints: a stream of many sets has none")

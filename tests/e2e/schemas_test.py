@@ -153,7 +153,7 @@ def test_the_description_of_the_streams_is_valid(run, broker, tmp_path):
     (tmp_path / "parse.mjs").write_text(PARSE)
     channels = run(npm.node(), "parse.mjs", cwd=tmp_path).out
     assert [*channels][:2] == [
-        "/sets/{set}/stream Message,XmlMessage,StreamEnd",
+        "/sets/{set}/stream Message,XmlMessage,StreamEnd,StreamCheckpoint",
         "/stream Message,XmlMessage,StreamHeartbeat,Resume,SetEnd,StreamEnd,Follow",
     ]
     assert len(channels) == 8
@@ -199,6 +199,10 @@ def test_what_streams_say_is_described(broker, news):
         assert len(fit) == 1, (said, fit)
         seen.update(fit)
     stream.leave()
+    events = news.events("checkpoints=yes")
+    while events.event != "checkpoint":
+        assert events.read_event()
+    STREAMS.check_json(json.loads(events.data), "StreamCheckpoint")
     gone = news.events(f"after={receipt.epoch}-99").wait_end("gone")
     STREAMS.check_json(json.loads(gone), "StreamEnd")
 

@@ -3,6 +3,7 @@ them, and tidings witness, which cosigns what it has read itself."""
 
 import base64
 import hashlib
+import json
 import shutil
 import time
 
@@ -170,6 +171,11 @@ def test_cosignatures_of_all_witnesses_are_kept_and_served(
         # The fresh checkpoint has them, too: it is of the same size.
         fresh = news.get("checkpoint").text
         assert all(check_cosigned(fresh, one.verifier) for one in both)
+    # So have those of streams.
+    events = news.events("checkpoints=yes")
+    while events.event != "checkpoint":
+        assert events.read_event()
+    assert all(check_cosigned(json.loads(events.data)["checkpoint"], one.verifier) for one in both)
     # So has the end of the closed lists, which was a checkpoint of its own.
     file = news.broker.data / "sets/news/changes/checkpoint"
     wait_for("the end", lambda: file.exists() and file.read_text().split("\n")[1] == "100")
