@@ -23,16 +23,19 @@ checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
     char origin[NOTE_NAME_SIZE];
     struct checkpoint checkpoint = {.size = 0};
     struct log_copy copy;
+    struct head now;
+    bool is_whole;
     enum status rc;
 
-    /* The head was copied before: so all that it lacks came later than now. */
+    /* Time first: what no head has after it was not answered before it. */
     log_copy(registry->log, &copy);
+    is_whole = log_head(set->log, &now) && now.last == head->last;
     rc = tree_view_open(view, set_path(set, "").text, registry->log, set->log,
                         head, upto, why);
     if (rc)
         return rc;
     if (upto == 0)
-        at_us = view->size < head->last ? view->us : copy.as_of_us;
+        at_us = is_whole && view->size == head->last ? copy.as_of_us : view->us;
     checkpoint_origin(origin, registry->options.public_url, set->name,
                       head->epoch);
     checkpoint.origin = slice_of(origin);

@@ -167,6 +167,16 @@ follow_when_asked(unsigned n)
     clock_pass_us(1);
 }
 
+/* The broker asks for the `n`th time, and gets no answer in time. Its thread
+ * and those of both logs wait, then. */
+static void
+let_it_wait(unsigned n)
+{
+    seat_await_looks(&world.seats[1], n);
+    clock_await_waits_us(3, 1000000);
+    clock_pass_us(CATCH_UP_WAIT_US + 1000000);
+}
+
 static void
 look_for(const char *path)
 {
@@ -306,8 +316,7 @@ TEST(an_event_stream_that_waits_in_vain_comes_again)
     struct wire_answer a;
 
     ask_for_events("/sets/demo/stream");
-    seat_await_looks(&world.seats[1], 1);
-    clock_pass_us(CATCH_UP_WAIT_US + 1000000);
+    let_it_wait(1);
     a = answer(200);
     assert_string_equal(a.body, "retry: 1000\n\n");
 }
@@ -411,8 +420,7 @@ TEST(a_message_waits_for_the_copy)
     n_looks = seat_looks(&world.seats[1]);
     sets_post(&world.s[0], "demo", 7, 1);
     follow_by_message();
-    seat_await_looks(&world.seats[1], n_looks + 1);
-    clock_pass_us(CATCH_UP_WAIT_US + 1000000);
+    let_it_wait(n_looks + 1);
     do
         assert_true(wire_message(world.w, &f));
     while (f.opcode != WIRE_CLOSE);
