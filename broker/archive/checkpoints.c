@@ -193,7 +193,9 @@ checkpoint_add_cosignatures(struct buf *text, const struct note *cosigned,
 const struct json_shape checkpoint_text_shape = {
     "StreamCheckpoint", "The newest checkpoint of a set, on its stream",
     "set string, epoch string, last? count (the entries that it signs), "
-    "checkpoint? string (a signed note), "
+    "checkpoint? string (a signed note), sum? string (of the ids of all "
+    "resources at that entry, COUNT-SUM, once somebody has asked for a "
+    "comparison), "
     "detail? string (why the set has none)"};
 
 /* True if streams wait for a checkpoint, or no stream wants it any more. */
@@ -215,7 +217,9 @@ renew_text(struct set *set, const struct head *head, int64_t every_us,
                witnessed = {.max = CHECKPOINT_MAX}, json = {.max = SIZE_MAX};
     struct checkpoint checkpoint;
     struct tree_view view;
+    struct id_sum sum;
     struct note note;
+    uint64_t seq;
     enum status rc;
 
     set->progress->tree.text_us = 0;
@@ -238,6 +242,8 @@ renew_text(struct set *set, const struct head *head, int64_t every_us,
     } else {
         json_number_member(&json, "last", view.size);
         json_text_member(&json, "checkpoint", buf_slice(&text));
+        if (registry_sum(set, &seq, &sum) && seq == view.size)
+            json_text_member(&json, "sum", slice_of(id_sum_text(&sum).text));
     }
     BUF_ADD(&json, "}");
     if (!rc || rc == STATUS_NOT_FOUND)

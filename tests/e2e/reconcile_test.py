@@ -111,6 +111,15 @@ def test_a_set_with_a_state(copied):
         copied.check(sample + foreign(n), position)
     assert copied.news.state()["sum"] == id_sum(list(copied.ids.values()))
 
+    # A stream says it beside the checkpoint of that position.
+    follower = copied.news.events("checkpoints=yes")
+    while follower.event != "checkpoint":
+        assert follower.read_event()
+    said = json.loads(follower.data)
+    follower.leave()
+    assert said["sum"] == id_sum(list(copied.ids.values()))
+    assert copied.news.state()["sumPosition"].endswith(f"-{said['last']}")
+
     # A Resource List says it, too.
     built = copied.news.build("resourcelist")
     text = copied.news.get("resourcelist.xml").text
