@@ -1,6 +1,9 @@
 #include "proto/signing_key.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+
+#include "proto/base64.h"
 
 struct signing_key {
     EVP_PKEY *pair; /* OpenSSL wipes its secret */
@@ -17,6 +20,32 @@ signing_key_make(unsigned char secret[SIGNING_KEY_SIZE])
 
     EVP_PKEY_free(pair);
     return is_made;
+}
+
+bool
+signing_key_make_text(char text[SIGNING_KEY_TEXT])
+{
+    unsigned char secret[SIGNING_KEY_SIZE];
+    bool is_made = signing_key_make(secret);
+
+    if (is_made)
+        EVP_EncodeBlock((unsigned char *)text, secret, sizeof(secret));
+    OPENSSL_cleanse(secret, sizeof(secret));
+    return is_made;
+}
+
+enum status
+signing_key_read(struct signing_key **key, struct slice text,
+                 struct problem *why)
+{
+    unsigned char secret[SIGNING_KEY_SIZE + 4];
+
+    if (BASE64_ROOM(text) > sizeof(secret) ||
+        base64_decode(text, secret) != SIGNING_KEY_SIZE)
+        return STATUS_INVALID;
+    *key = signing_key_new(secret);
+    OPENSSL_cleanse(secret, sizeof(secret));
+    return *key ? STATUS_OK : problem_memory(why);
 }
 
 struct signing_key *

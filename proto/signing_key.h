@@ -17,6 +17,14 @@ struct signing_key;
 /* Makes a secret. False: no random numbers, or no memory. */
 MUST_CHECK bool signing_key_make(unsigned char secret[SIGNING_KEY_SIZE]);
 
+/* The same as text: base64, and a NUL. */
+#define SIGNING_KEY_TEXT 45
+MUST_CHECK bool signing_key_make_text(char text[SIGNING_KEY_TEXT]);
+
+/* Reads a secret as text. STATUS_INVALID: it is none, and `why` stays. */
+MUST_CHECK enum status signing_key_read(struct signing_key **key,
+                                        struct slice text, struct problem *why);
+
 /* NULL: no memory. */
 struct signing_key *
 signing_key_new(const unsigned char secret[SIGNING_KEY_SIZE]);

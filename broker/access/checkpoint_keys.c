@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 
 #include "base/file.h"
 #include "base/token_file.h"
 #include "broker/base/diag.h"
-#include "proto/base64.h"
 
 #define COMMENT \
     "# The keys of checkpoints; keep them secret, and keep a copy.\n"
@@ -47,7 +45,6 @@ static enum status
 use_text(struct checkpoint_keys *k, const char *text, struct problem *why)
 {
     struct signing_key *all[CHECKPOINT_KEYS_MAX];
-    unsigned char secret[SIGNING_KEY_SIZE + 4];
     struct slice rest = slice_of(text);
     size_t n = 0;
     enum status rc = STATUS_OK;
@@ -57,19 +54,16 @@ use_text(struct checkpoint_keys *k, const char *text, struct problem *why)
 
         if (key.size == 0 || key.data[0] == '#')
             continue;
-        if (n == CHECKPOINT_KEYS_MAX || BASE64_ROOM(key) > sizeof(secret) ||
-            base64_decode(key, secret) != SIGNING_KEY_SIZE)
-            rc = problem(why, STATUS_INVALID,
-                         "%s/" CHECKPOINT_KEYS_FILE
-                         ": line %u is no key (32 bytes in base64), or there "
-                         "are more than %d",
-                         k->dir, line, CHECKPOINT_KEYS_MAX);
-        else if (!(all[n] = signing_key_new(secret)))
-            rc = problem_memory(why);
-        else
-            n++;
+        rc = n < CHECKPOINT_KEYS_MAX ? signing_key_read(&all[n], key, why)
+                                     : STATUS_INVALID;
+        n += !rc;
+        if (rc == STATUS_INVALID)
+            problem(why, rc,
+                    "%s/" CHECKPOINT_KEYS_FILE
+                    ": line %u is no key (32 bytes in base64), or there are "
+                    "more than %d",
+                    k->dir, line, CHECKPOINT_KEYS_MAX);
     }
-    OPENSSL_cleanse(secret, sizeof(secret));
     if (rc) {
         free_all(all, n);
         return rc;
@@ -111,8 +105,7 @@ enum status
 checkpoint_keys_rotate(struct checkpoint_keys *k, bool is_alone,
                        struct problem *why)
 {
-    unsigned char secret[SIGNING_KEY_SIZE], line[2 * SIGNING_KEY_SIZE];
-    char text[CHECKPOINT_KEYS_SIZE];
+    char line[SIGNING_KEY_TEXT], text[CHECKPOINT_KEYS_SIZE];
     const char *others = strchr(k->text, '\n');
     enum status rc;
 
@@ -120,13 +113,11 @@ checkpoint_keys_rotate(struct checkpoint_keys *k, bool is_alone,
         return problem(why, STATUS_CONFLICT,
                        "there are %d keys already: end the former ones first",
                        CHECKPOINT_KEYS_MAX);
-    if (!signing_key_make(secret))
+    if (!signing_key_make_text(line))
         return problem_memory(why);
-    EVP_EncodeBlock(line, secret, sizeof(secret));
-    snprintf(text, sizeof(text), COMMENT "%s\n%s", (char *)line,
+    snprintf(text, sizeof(text), COMMENT "%s\n%s", line,
              is_alone || !others ? "" : others + 1);
     rc = take_text(k, text, why);
-    OPENSSL_cleanse(secret, sizeof(secret));
     OPENSSL_cleanse(line, sizeof(line));
     OPENSSL_cleanse(text, sizeof(text));
     return rc;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -13,7 +12,6 @@
 #include "client/lib/trust.h"
 #include "client/websub/callback.h"
 #include "client/witness/source_tree.h"
-#include "proto/base64.h"
 #include "proto/number.h"
 
 #define KEY_FILE   "witness.key"
@@ -76,76 +74,66 @@ struct followed {
 
 /* Keys */
 
+/* Makes our own key, and its file. */
 static enum status
-write_key(const struct witness *w, const unsigned char *secret,
-          struct problem *why)
+make_key(struct witness *w, const char *name, struct problem *why)
 {
-    char public[NOTE_KEY_SIZE], text[NOTE_KEY_SIZE + 128];
-    unsigned char line[2 * SIGNING_KEY_SIZE];
+    char secret[SIGNING_KEY_TEXT], public[NOTE_KEY_SIZE];
+    char text[NOTE_KEY_SIZE + 128];
     enum status rc;
 
+    if (!signing_key_make_text(secret) ||
+        signing_key_read(&w->signing, slice_of(secret), NULL))
+        return problem_memory(why);
+    w->own.kind = NOTE_COSIGNATURE;
+    snprintf(w->own.name, sizeof(w->own.name), "%s", name);
+    memcpy(w->own.public, signing_key_public(w->signing), SIGNING_KEY_SIZE);
     note_key_write(public, &w->own);
-    EVP_EncodeBlock(line, secret, SIGNING_KEY_SIZE);
-    snprintf(text, sizeof(text), "# %s\n%s\n", public, (char *)line);
-    rc = file_store_in(w->options->dir, KEY_FILE, slice_of(text), true, why);
+    rc = note_key_read(slice_of(public), &w->own, why);
+    snprintf(text, sizeof(text), "# %s\n%s\n", public, secret);
+    if (!rc)
+        rc =
+            file_store_in(w->options->dir, KEY_FILE, slice_of(text), true, why);
+    OPENSSL_cleanse(secret, sizeof(secret));
     OPENSSL_cleanse(text, sizeof(text));
-    OPENSSL_cleanse(line, sizeof(line));
     return rc;
 }
 
 /* Takes the name and the secret out of the text of the file. */
-static bool
-read_key(struct witness *w, struct slice text, unsigned char *secret)
+static enum status
+read_key(struct witness *w, struct slice text, struct problem *why)
 {
     struct slice line = slice_take(&text, '\n');
 
     if (!slice_skip_start(&line, "# ") || note_key_read(line, &w->own, NULL) ||
         w->own.kind != NOTE_COSIGNATURE)
-        return false;
-    line = slice_take(&text, '\n');
-    return line.size == 44 && base64_decode(line, secret) == SIGNING_KEY_SIZE;
+        return STATUS_INVALID;
+    return signing_key_read(&w->signing, slice_take(&text, '\n'), why);
 }
 
 /* Reads our own key, or makes it, when the address is known. */
 static enum status
 open_key(struct witness *w, struct problem *why)
 {
-    const struct witness_options *o = w->options;
-    struct file_path path = file_path("%s/" KEY_FILE, o->dir);
-    const char *name =
-        o->name ? o->name : strstr(td_callback_url(w->callback), "://") + 3;
-    unsigned char secret[SIGNING_KEY_SIZE + 4];
+    const char *name = w->options->name;
+    struct file_path path = file_path("%s/" KEY_FILE, w->options->dir);
     char text[NOTE_KEY_SIZE + 128];
     size_t size = sizeof(text);
-    bool is_new = access(path.text, F_OK) != 0;
-    enum status rc = STATUS_OK;
+    enum status rc;
 
-    if (is_new && !signing_key_make(secret))
-        return problem_memory(why);
-    if (!is_new)
-        rc = secret_file_read(path.text, text, &size, why);
-    if (!rc && !is_new &&
-        (!read_key(w, (struct slice){text, size}, secret) ||
-         (o->name && strcmp(o->name, w->own.name) != 0)))
-        rc = problem(why, STATUS_INVALID, "%s: it is no key of %s", path.text,
-                     o->name ? o->name : "a witness");
-    w->signing = rc ? NULL : signing_key_new(secret);
-    if (!rc && !w->signing)
-        rc = problem_memory(why);
-    if (!rc && is_new) {
-        char check[NOTE_KEY_SIZE];
-
-        w->own.kind = NOTE_COSIGNATURE;
-        snprintf(w->own.name, sizeof(w->own.name), "%s", name);
-        memcpy(w->own.public, signing_key_public(w->signing), SIGNING_KEY_SIZE);
-        note_key_write(check, &w->own);
-        rc = note_key_read(slice_of(check), &w->own, why);
-        if (!rc)
-            rc = write_key(w, secret, why);
-    }
-    OPENSSL_cleanse(secret, sizeof(secret));
+    if (access(path.text, F_OK))
+        return make_key(
+            w, name ? name : strstr(td_callback_url(w->callback), "://") + 3,
+            why);
+    rc = secret_file_read(path.text, text, &size, why);
+    if (!rc)
+        rc = read_key(w, (struct slice){text, size}, why);
     OPENSSL_cleanse(text, sizeof(text));
-    return rc;
+    return rc == STATUS_INVALID ||
+                   (!rc && name && strcmp(name, w->own.name) != 0)
+               ? problem(why, STATUS_INVALID, "%s: it is no key of %s",
+                         path.text, name ? name : "a witness")
+               : rc;
 }
 
 /* Logs */
