@@ -214,11 +214,13 @@ checkpoint_write(struct buf *to, const struct checkpoint *checkpoint)
     BUF_ADD(to, "\n");
 }
 
-/* The bytes that a cosignature signs. */
+/* The bytes that a signature of that kind signs. */
 static void
-write_cosigned(struct buf *to, struct slice text, uint64_t time_s)
+write_signed(struct buf *to, enum note_kind kind, struct slice text,
+             uint64_t time_s)
 {
-    buf_add_format(to, "cosignature/v1\ntime %" PRIu64 "\n", time_s);
+    if (kind == NOTE_COSIGNATURE)
+        buf_add_format(to, "cosignature/v1\ntime %" PRIu64 "\n", time_s);
     buf_add_slice(to, text);
 }
 
@@ -233,12 +235,9 @@ note_sign(struct buf *to, struct slice text, const char *name,
     buf_init_fixed(&signature, (char *)bytes, sizeof(bytes));
     key_id(name, kind, signing_key_public(key), bytes);
     signature.size = ID_SIZE;
-    if (kind == NOTE_COSIGNATURE) {
+    if (kind == NOTE_COSIGNATURE)
         buf_add_big_endian(&signature, time_s, TIME_SIZE);
-        write_cosigned(&message, text, time_s);
-    } else {
-        buf_add_slice(&message, text);
-    }
+    write_signed(&message, kind, text, time_s);
     is_signed = !message.failed && signing_key_sign(key, buf_slice(&message),
                                                     bytes + signature.size);
     buf_fini(&message);
@@ -277,25 +276,19 @@ check_line(const struct note *note, const struct note_key *key,
     *time_s = 0;
     while (rest.size > 0) {
         struct buf message = {.max = NOTE_BYTES_MAX + 64};
-        size_t before = ID_SIZE;
+        struct slice signature = {(char *)bytes + ID_SIZE,
+                                  TIME_SIZE + SIGNATURE_BYTES};
         bool is_right;
 
         *line = slice_take(&rest, '\n');
         if (!take_signature(*line, key, bytes))
             continue;
-        if (key->kind == NOTE_COSIGNATURE) {
-            struct slice time = {(char *)bytes + ID_SIZE, TIME_SIZE};
-
-            if (!slice_take_big_endian(&time, time_s, TIME_SIZE))
-                continue;
-            before += TIME_SIZE;
-            write_cosigned(&message, note->text, *time_s);
-        } else {
-            buf_add_slice(&message, note->text);
-        }
-        is_right =
-            !message.failed &&
-            signature_is_of(key->public, buf_slice(&message), bytes + before);
+        if (key->kind == NOTE_COSIGNATURE)
+            (void)!slice_take_big_endian(&signature, time_s, TIME_SIZE);
+        write_signed(&message, key->kind, note->text, *time_s);
+        is_right = !message.failed &&
+                   signature_is_of(key->public, buf_slice(&message),
+                                   (const unsigned char *)signature.data);
         buf_fini(&message);
         return is_right ? STATUS_OK
                         : problem(why, STATUS_DIFFERENT,

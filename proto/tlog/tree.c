@@ -229,10 +229,8 @@ find_path(const struct tree_tiles *tiles, uint64_t begin, uint64_t end,
         return STATUS_OK;
     left = begin + split_of(end - begin);
     is_left = stop <= left;
-    if (is_left)
-        rc = find_path(tiles, begin, left, target, stop, path, why);
-    else
-        rc = find_path(tiles, left, end, target, stop, path, why);
+    rc = find_path(tiles, is_left ? begin : left, is_left ? left : end, target,
+                   stop, path, why);
     return rc ? rc
               : range_hash(tiles, is_left ? left : begin, is_left ? end : left,
                            &path->hashes[path->n++], why);
@@ -267,29 +265,38 @@ tree_consistency(const struct tree_tiles *tiles, uint64_t from, uint64_t size,
 /* Checking: RFC 9162 sections 2.1.3.2 and 2.1.4.2 say how the ways of RFC 6962
  * are followed. */
 
-bool
-tree_includes(uint64_t index, uint64_t size, const struct digest *leaf_hash,
-              const struct tree_path *path, const struct digest *root)
+/* Follows a way from its hash `i` on. *earlier gets the hashes on its left,
+ * *later all. */
+static bool
+follow_path(uint64_t at, uint64_t last, const struct tree_path *path,
+            unsigned i, struct digest *earlier, struct digest *later)
 {
-    uint64_t at = index, last = size - 1;
-    struct digest hash = *leaf_hash;
-
-    if (index >= size)
-        return false;
-    for (unsigned i = 0; i < path->n; i++) {
+    for (; i < path->n; i++) {
         if (last == 0)
             return false;
         if (at & 1 || at == last) {
-            tree_node(&hash, &path->hashes[i], &hash);
+            tree_node(earlier, &path->hashes[i], earlier);
+            tree_node(later, &path->hashes[i], later);
             for (; !(at & 1) && at != 0; at >>= 1)
                 last >>= 1;
         } else {
-            tree_node(&hash, &hash, &path->hashes[i]);
+            tree_node(later, later, &path->hashes[i]);
         }
         at >>= 1;
         last >>= 1;
     }
-    return last == 0 && digest_is_equal(&hash, root);
+    return last == 0;
+}
+
+bool
+tree_includes(uint64_t index, uint64_t size, const struct digest *leaf_hash,
+              const struct tree_path *path, const struct digest *root)
+{
+    struct digest hash = *leaf_hash, unused = hash;
+
+    return index < size &&
+           follow_path(index, size - 1, path, 0, &unused, &hash) &&
+           digest_is_equal(&hash, root);
 }
 
 bool
@@ -312,20 +319,7 @@ tree_continues(uint64_t from, const struct digest *from_root, uint64_t size,
         return false;
     for (; at & 1; at >>= 1)
         last >>= 1;
-    for (; i < path->n; i++) {
-        if (last == 0)
-            return false;
-        if (at & 1 || at == last) {
-            tree_node(&earlier, &path->hashes[i], &earlier);
-            tree_node(&later, &path->hashes[i], &later);
-            for (; !(at & 1) && at != 0; at >>= 1)
-                last >>= 1;
-        } else {
-            tree_node(&later, &later, &path->hashes[i]);
-        }
-        at >>= 1;
-        last >>= 1;
-    }
-    return last == 0 && digest_is_equal(&earlier, from_root) &&
+    return follow_path(at, last, path, i, &earlier, &later) &&
+           digest_is_equal(&earlier, from_root) &&
            digest_is_equal(&later, root);
 }
