@@ -32,7 +32,6 @@
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
 #include "client/mirror/reconcile.h"
-#include "client/source/set.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
@@ -56,6 +55,13 @@ struct audit {
     struct mirror mine;
     char as_of[DATETIME_SIZE + 1]; /* the past time of `mine`; "": none */
     bool is_diff;
+
+    /* The sets of the mirror, if all can be compared by differences. */
+    bool is_comparable;
+    struct reconciliation *compared[COMPARED_MAX];
+    size_t n_compared;
+    struct reconcile_counts counts;
+
     struct problem doubt; /* in a diff: why a state is not wholly known */
 
     /* What the comparison found. */
@@ -138,6 +144,15 @@ each_set(struct audit *a, struct mirror_db *db,
     return true;
 }
 
+/* The same in one transaction of the source's database. */
+static bool
+change_each(struct audit *a, struct mirror_db *db,
+            bool (*fn)(struct audit *a, const char *url, int64_t set))
+{
+    return mirror_db_begin(&a->theirs.db) && each_set(a, db, fn) &&
+           mirror_db_commit(&a->theirs.db);
+}
+
 /* For a set that the source still offers, but without its whole state: copies
  * what the mirror followed so far. */
 static bool
@@ -180,142 +195,93 @@ go_on(void *user)
 
 /* Comparing sets without reading all of them */
 
-static void
-on_offer(const struct td_offer *offer, void *user)
-{
-    char **href = user;
-
-    for (size_t i = 0; i < offer->n_items && !*href; i++)
-        if (!strcmp(offer->items[i].rel, "urn:tidings:1:reconcile"))
-            *href = slice_dup(slice_of(offer->items[i].href));
-}
-
-/* The sets of the mirror, and where to compare each. */
-struct compared_sets {
-    struct compared_set {
-        char *url, *href;
-        struct reconciliation *r;
-    } all[COMPARED_MAX];
-
-    size_t n;
-    bool is_fit; /* all can be compared so */
-};
-
 static bool
-add_compared(struct audit *a, struct compared_sets *sets)
+prepare_set(struct audit *a, const char *url, int64_t mine)
 {
     char position[TD_POSITION_SIZE];
+    struct reconciliation *r = NULL;
     struct position place;
-    const char *url;
-    int64_t set = 0, same;
 
-    sets->is_fit = !a->client->reads_all && !a->options->original &&
-                   !a->as_of[0] && !a->mine.filter.text_size;
-    do {
-        struct compared_set *s = &sets->all[sets->n];
+    if (!a->is_comparable)
+        return true;
+    if (!mirror_db_set(&a->mine.db, url, &mine, position))
+        return false;
+    if (a->n_compared < COMPARED_MAX &&
+        !position_read(slice_of(position), &place))
+        r = reconcile_new(&a->theirs, url, &a->counts);
+    a->is_comparable = r != NULL;
+    if (r)
+        a->compared[a->n_compared++] = r;
+    return true;
+}
 
-        if (!mirror_db_next_set(&a->mine.db, set, &set, &url))
-            return false;
-        sets->is_fit &= !set || sets->n < COMPARED_MAX;
-        if (!set || !sets->is_fit)
-            break;
-        s->url = slice_dup(slice_of(url));
-        sets->n++;
-        if (!mirror_db_set(&a->mine.db, s->url, &same, position))
-            return false;
-        sets->is_fit = !position_read(slice_of(position), &place) &&
-                       !offer_read(a->client, s->url, on_offer, &s->href) &&
-                       s->href;
-    } while (sets->is_fit);
+static bool
+prepare_sets(struct audit *a)
+{
+    bool is_good;
+
+    a->is_comparable = !a->client->reads_all && !a->options->original &&
+                       !a->as_of[0] && !a->mine.filter.text_size;
+    is_good = each_set(a, &a->mine.db, prepare_set);
     problem_clear(&a->client->problem);
-    sets->is_fit &= sets->n > 0;
-    return go_on(a);
+    a->is_comparable &= a->n_compared > 0;
+    return is_good && go_on(a);
 }
 
 /* Reports how all sets were compared, and at which position the first one. */
 static bool
-report_compared(struct audit *a, const struct compared_sets *sets)
+report_compared(struct audit *a)
 {
     char position[TD_POSITION_SIZE], text[100];
-    unsigned requests = 0;
-    size_t differing = 0;
+    const char *url;
     int64_t set;
 
-    for (size_t i = 0; i < sets->n; i++) {
-        requests += reconcile_requests(sets->all[i].r);
-        differing += reconcile_differing(sets->all[i].r);
-    }
-    snprintf(text, sizeof(text), "requests: %u, differing ids: %zu", requests,
-             differing);
-    if (!mirror_db_set(&a->theirs.db, sets->all[0].url, &set, position))
+    snprintf(text, sizeof(text), "requests: %u, differing ids: %zu",
+             a->counts.n_requests, a->counts.n_differing);
+    if (!mirror_db_next_set(&a->theirs.db, 0, &set, &url) ||
+        !mirror_db_set(&a->theirs.db, url, &set, position))
         return false;
     MIRROR_REPORT(&a->mine, TD_SYNC_COMPARED,
-                  .set = sets->n == 1 ? sets->all[0].url : NULL, .why = text,
+                  .set = a->n_compared == 1 ? url : NULL, .why = text,
                   .position = position);
     return true;
 }
 
 /* Makes the copies equal to the sets. False: `why`, or the audit has failed. */
 static bool
-compare_sets(struct audit *a, struct compared_sets *sets, const char *source,
-             struct problem *why)
+compare_sets(struct audit *a, const char *source, struct problem *why)
 {
-    size_t n = 0;
-
-    for (size_t i = 0; i < sets->n && !why->rc; i++) {
-        struct compared_set *s = &sets->all[i];
-
-        if (!reconcile_find(&s->r, &a->theirs, s->url, s->href, why))
-            n += reconcile_differing(s->r);
-    }
-    if (!why->rc && n > 0)
+    for (size_t i = 0; i < a->n_compared && !why->rc; i++)
+        (void)!reconcile_find(a->compared[i], why);
+    if (!why->rc && a->counts.n_differing > 0)
         (void)!sync_run_source(&a->theirs, source, true, why);
-    for (size_t i = 0; i < sets->n && n > 0 && !why->rc; i++)
-        (void)!reconcile_settle(sets->all[i].r, why);
-    return !why->rc && report_compared(a, sets);
+    for (size_t i = 0;
+         i < a->n_compared && a->counts.n_differing > 0 && !why->rc; i++)
+        (void)!reconcile_settle(a->compared[i], why);
+    return !why->rc && report_compared(a);
 }
 
-/* Copies what the mirror followed, and the changes since. */
+/* Copies what the mirror followed of a set. */
 static bool
-copy_mine(struct audit *a, const struct compared_sets *sets, const char *source)
+copy_mine(struct audit *a, const char *url, int64_t theirs)
 {
-    int64_t set;
     char position[TD_POSITION_SIZE];
 
-    if (!mirror_db_begin(&a->theirs.db))
-        return false;
-    for (size_t i = 0; i < sets->n; i++)
-        if (!mirror_db_set(&a->theirs.db, sets->all[i].url, &set, position) ||
-            !copy_set(a, &a->mine.db, &a->theirs.db, sets->all[i].url, set))
-            return false;
-    return mirror_db_commit(&a->theirs.db) &&
-           !source_limits_check_resources(
-               &a->client->room, a->theirs.db.counts.n_resources, &a->why) &&
-           !sync_run_source(&a->theirs, source, true, &a->why);
+    return mirror_db_set(&a->theirs.db, url, &theirs, position) &&
+           copy_set(a, &a->mine.db, &a->theirs.db, url, theirs);
 }
 
-/* Begins each set anew: the whole list is read. */
+/* Begins a set anew: the whole list is read. */
 static bool
-forget_copies(struct audit *a, const struct compared_sets *sets,
-              const struct problem *because)
+forget_copy(struct audit *a, const char *url, int64_t theirs)
 {
     const struct mirror_db_end end = {.as_of_us = DATETIME_NONE};
-    char text[1300], position[TD_POSITION_SIZE];
-    int64_t set;
     uint64_t n;
 
-    snprintf(text, sizeof(text), "%.1000s: all is read instead", because->text);
-    MIRROR_REPORT(&a->mine, TD_SYNC_TROUBLE, .why = text);
-    mirror_db_rollback(&a->theirs.db);
-    if (!mirror_db_begin(&a->theirs.db))
-        return false;
-    for (size_t i = 0; i < sets->n; i++)
-        if (!mirror_db_set(&a->theirs.db, sets->all[i].url, &set, position) ||
-            !mirror_db_baseline_begin(&a->theirs.db, set) ||
-            !mirror_db_baseline_end(&a->theirs.db, set, &end, &n) ||
-            !mirror_db_set_position(&a->theirs.db, set, ""))
-            return false;
-    return mirror_db_commit(&a->theirs.db);
+    (void)url;
+    return mirror_db_baseline_begin(&a->theirs.db, theirs) &&
+           mirror_db_baseline_end(&a->theirs.db, theirs, &end, &n) &&
+           mirror_db_set_position(&a->theirs.db, theirs, "");
 }
 
 /* Brings the source's database up to date by comparison, if the source offers
@@ -323,29 +289,33 @@ forget_copies(struct audit *a, const struct compared_sets *sets,
 static bool
 reconcile_source(struct audit *a, const char *source, bool *is_done)
 {
-    struct compared_sets sets = {.n = 0};
     struct problem why = {""};
-    bool is_good = add_compared(a, &sets);
+    char text[1300];
+    bool is_good = prepare_sets(a);
 
     *is_done = false;
-    if (is_good && sets.is_fit) {
-        is_good = copy_mine(a, &sets, source);
+    if (is_good && a->is_comparable) {
+        is_good =
+            change_each(a, &a->mine.db, copy_mine) &&
+            !source_limits_check_resources(
+                &a->client->room, a->theirs.db.counts.n_resources, &a->why) &&
+            !sync_run_source(&a->theirs, source, true, &a->why);
         if (!is_good && a->why.rc == STATUS_GONE) {
             why = a->why;
             problem_clear(&a->why);
             is_good = true;
         }
-        *is_done = is_good && !why.rc && compare_sets(a, &sets, source, &why);
-        if (is_good && !*is_done && !go_on(a))
-            is_good = false;
-        if (is_good && !*is_done)
-            is_good = forget_copies(a, &sets, &why);
+        *is_done = is_good && !why.rc && compare_sets(a, source, &why);
+        is_good = is_good && (*is_done || go_on(a));
     }
-    for (size_t i = 0; i < sets.n; i++) {
-        free(sets.all[i].url);
-        free(sets.all[i].href);
-        reconcile_free(sets.all[i].r);
+    if (is_good && a->is_comparable && !*is_done) {
+        snprintf(text, sizeof(text), "%.1000s: all is read instead", why.text);
+        MIRROR_REPORT(&a->mine, TD_SYNC_TROUBLE, .why = text);
+        mirror_db_rollback(&a->theirs.db);
+        is_good = change_each(a, &a->theirs.db, forget_copy);
     }
+    while (a->n_compared > 0)
+        reconcile_free(a->compared[--a->n_compared]);
     return is_good;
 }
 
@@ -363,9 +333,7 @@ ask_source(struct audit *a, const char *url, bool is_only)
         return !a->why.rc;
     gone = a->why;
     problem_clear(&a->why);
-    if (!mirror_db_begin(&a->theirs.db) ||
-        !each_set(a, &a->theirs.db, copy_own) ||
-        !mirror_db_commit(&a->theirs.db))
+    if (!change_each(a, &a->theirs.db, copy_own))
         return false;
     if (sync_run_source(&a->theirs, url, true, &a->why) == STATUS_GONE)
         a->why = gone;

@@ -5,6 +5,7 @@
 #include "client/follow/change_batch.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
+#include "client/source/set.h"
 #include "proto/resourcesync/negentropy.h"
 #include "proto/resourcesync/position.h"
 
@@ -28,8 +29,9 @@ struct own {
 
 struct reconciliation {
     struct mirror *m;
+    struct reconcile_counts *counts;
     int64_t set;
-    const char *url;
+    char *url;
     char href[4 * URI_CHARACTERS_MAX + 1];
     struct position place; /* of the database before the comparison */
     struct own *own;       /* sorted by id */
@@ -39,8 +41,6 @@ struct reconciliation {
     struct buf have, need; /* ids */
     struct buf hash, links;
     struct changes changes; /* entries that came */
-    unsigned n_requests;
-    size_t n_differing;
 };
 
 /* Requests */
@@ -66,7 +66,7 @@ ask(struct reconciliation *r, const char *query, struct slice body,
         return problem(why, STATUS_IO, "%s", r->m->why.text);
     snprintf(url, sizeof(url), "%s?after=%s%s", r->href, position, query);
     for (;;) {
-        r->n_requests++;
+        r->counts->n_requests++;
         rc = fetch_run(client, &request, NULL, NULL, &got);
         ms = pause_asked(&pause_ms, 5000, got.retry_after_s);
         if (rc || got.status != 503 ||
@@ -118,28 +118,12 @@ read_own(struct reconciliation *r)
     if (r->n)
         qsort(r->own, r->n, sizeof(*r->own), compare_own);
     r->ids = memory_new(r->n + 1, sizeof(*r->ids));
+    if (!r->ids)
+        return mirror_fail_memory(r->m);
     for (size_t i = 0; i < r->n; i++)
         r->ids[i] = r->own[i].id;
     negentropy_array_init(&r->array, r->ids, r->n);
     return true;
-}
-
-static bool
-on_have(const struct digest *id, void *user)
-{
-    struct reconciliation *r = user;
-
-    buf_add(&r->have, id, sizeof(*id));
-    return !r->have.failed;
-}
-
-static bool
-on_need(const struct digest *id, void *user)
-{
-    struct reconciliation *r = user;
-
-    buf_add(&r->need, id, sizeof(*id));
-    return !r->need.failed;
 }
 
 static enum status
@@ -148,9 +132,8 @@ compare_all(struct reconciliation *r, struct problem *why)
     struct negentropy n = {.ids = &r->array.ids,
                            .max_bytes = MESSAGE_MAX,
                            .max_ranges = RANGES_MAX,
-                           .on_have = on_have,
-                           .on_need = on_need,
-                           .user = r};
+                           .have = &r->have,
+                           .need = &r->need};
     struct buf question = {.max = 2 * MESSAGE_MAX}, answer;
     enum status rc = negentropy_begin(&n, &question, why);
 
@@ -166,7 +149,7 @@ compare_all(struct reconciliation *r, struct problem *why)
             rc = negentropy_compare(&n, buf_slice(&answer), &question, why);
         buf_fini(&answer);
     }
-    r->n_differing = (r->have.size + r->need.size) / DIGEST_SIZE;
+    r->counts->n_differing += (r->have.size + r->need.size) / DIGEST_SIZE;
     buf_fini(&question);
     return rc == STATUS_STOPPED && (r->have.failed || r->need.failed)
                ? problem(why, STATUS_TOO_LARGE, "more than %d resources differ",
@@ -174,38 +157,47 @@ compare_all(struct reconciliation *r, struct problem *why)
                : rc;
 }
 
-enum status
-reconcile_find(struct reconciliation **found, struct mirror *m, const char *url,
-               const char *href, struct problem *why)
+static void
+on_offer(const struct td_offer *offer, void *user)
+{
+    struct reconciliation *r = user;
+
+    for (size_t i = 0; i < offer->n_items && !r->href[0]; i++)
+        if (!strcmp(offer->items[i].rel, "urn:tidings:1:reconcile"))
+            snprintf(r->href, sizeof(r->href), "%s", offer->items[i].href);
+}
+
+struct reconciliation *
+reconcile_new(struct mirror *m, const char *url,
+              struct reconcile_counts *counts)
 {
     struct reconciliation *r = memory_new(1, sizeof(*r));
-    char position[TD_POSITION_SIZE];
 
-    *found = r;
+    if (!r)
+        return NULL;
     r->m = m;
-    r->url = url;
+    r->counts = counts;
+    r->url = slice_dup(slice_of(url));
     r->have.max = r->need.max = RECONCILE_MOST * DIGEST_SIZE;
     r->hash.max = r->links.max = TEXT_MAX;
     changes_init(&r->changes);
-    snprintf(r->href, sizeof(r->href), "%s", href);
-    if (!mirror_db_set(&m->db, url, &r->set, position) || !read_own(r))
-        return problem(why, STATUS_IO, "%s", m->why.text);
+    if (r->url && !offer_read(m->client, url, on_offer, r) && r->href[0])
+        return r;
+    reconcile_free(r);
+    return NULL;
+}
+
+enum status
+reconcile_find(struct reconciliation *r, struct problem *why)
+{
+    char position[TD_POSITION_SIZE];
+
+    if (!mirror_db_set(&r->m->db, r->url, &r->set, position) || !read_own(r))
+        return problem(why, STATUS_IO, "%s", r->m->why.text);
     if (position_read(slice_of(position), &r->place))
         return problem(why, STATUS_INVALID, "%s is no position of a log",
                        position);
     return compare_all(r, why);
-}
-
-size_t
-reconcile_differing(const struct reconciliation *r)
-{
-    return r->n_differing;
-}
-
-unsigned
-reconcile_requests(const struct reconciliation *r)
-{
-    return r->n_requests;
 }
 
 /* Settling */
@@ -355,6 +347,7 @@ reconcile_free(struct reconciliation *r)
     buf_fini(&r->need);
     buf_fini(&r->hash);
     buf_fini(&r->links);
+    free(r->url);
     free(r->own);
     free(r->ids);
     free(r);

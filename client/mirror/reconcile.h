@@ -22,22 +22,25 @@
 
 struct reconciliation;
 
-/* Compares a set of the database, which has a position, with the source at
- * `href`. *r is the caller's, also after a failure. STATUS_TOO_LARGE: more than
- * RECONCILE_MOST differences; STATUS_MALFORMED: what the source answers is no
- * answer, or has no end. */
-MUST_CHECK enum status reconcile_find(struct reconciliation **r,
-                                      struct mirror *m, const char *url,
-                                      const char *href, struct problem *why);
+/* Of several sets together. A changed resource has two ids. */
+struct reconcile_counts {
+    unsigned n_requests;
+    size_t n_differing; /* ids */
+};
 
-/* The number of ids that differ: a changed resource has two. */
-size_t reconcile_differing(const struct reconciliation *r);
+/* Prepares the comparison of a set of the database. NULL: its source offers
+ * none, or there is no memory. */
+struct reconciliation *reconcile_new(struct mirror *m, const char *url,
+                                     struct reconcile_counts *counts);
+
+/* Compares the set, which has a position in the database, with the source.
+ * STATUS_TOO_LARGE: more than RECONCILE_MOST differences; STATUS_MALFORMED:
+ * what the source answers is no answer, or has no end. */
+MUST_CHECK enum status reconcile_find(struct reconciliation *r,
+                                      struct problem *why);
 
 /* Makes the set equal to the source. */
 MUST_CHECK enum status reconcile_settle(struct reconciliation *r,
                                         struct problem *why);
-
-/* Requests so far. */
-unsigned reconcile_requests(const struct reconciliation *r);
 
 void reconcile_free(struct reconciliation *r); /* NULL is allowed */

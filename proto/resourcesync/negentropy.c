@@ -367,34 +367,33 @@ compare_ids(const void *a, const void *b)
 struct comparing {
     struct negentropy *n;
     const struct digest *theirs, *end;
-    bool has_ended;
 };
 
-/* Reports what the other side has before `id` (NULL: to the end). */
 static bool
-report_theirs(struct comparing *c, const struct digest *id)
+has_room(const struct negentropy *n)
 {
-    for (; c->theirs < c->end && !c->has_ended; c->theirs++) {
-        if (id && compare_ids(c->theirs, id) >= 0)
-            break;
-        c->has_ended = !c->n->on_need(c->theirs, c->n->user);
-    }
-    return !c->has_ended;
+    return !n->have->failed && !n->need->failed;
+}
+
+/* Adds what the other side has before `id` (NULL: to the end). */
+static void
+add_theirs(struct comparing *c, const struct digest *id)
+{
+    while (c->theirs < c->end && (!id || compare_ids(c->theirs, id) < 0))
+        buf_add(c->n->need, c->theirs++, DIGEST_SIZE);
 }
 
 static bool
 compare_id(const struct digest *id, void *user)
 {
     struct comparing *c = user;
-    bool is_same;
 
-    if (!report_theirs(c, id))
-        return false;
-    is_same = c->theirs < c->end && compare_ids(c->theirs, id) == 0;
-    while (is_same && c->theirs < c->end && compare_ids(c->theirs, id) == 0)
+    add_theirs(c, id);
+    if (c->theirs == c->end || compare_ids(c->theirs, id) != 0)
+        buf_add(c->n->have, id, DIGEST_SIZE);
+    while (c->theirs < c->end && compare_ids(c->theirs, id) == 0)
         c->theirs++;
-    c->has_ended = !is_same && !c->n->on_have(id, c->n->user);
-    return !c->has_ended;
+    return has_room(c->n);
 }
 
 static enum status
@@ -402,9 +401,11 @@ compare_list(struct writing *w, const struct range *range, struct problem *why)
 {
     size_t n = range->payload.size / DIGEST_SIZE;
     struct digest *theirs = memory_new(n + 1, sizeof(*theirs));
-    struct comparing c = {w->n, theirs, theirs + n, false};
+    struct comparing c = {w->n, theirs, theirs + n};
     enum status rc = STATUS_OK;
 
+    if (!theirs)
+        return problem_memory(why);
     if (n > 0)
         memcpy(theirs, range->payload.data, range->payload.size);
     qsort(theirs, n, sizeof(*theirs), compare_ids);
@@ -417,10 +418,10 @@ compare_list(struct writing *w, const struct range *range, struct problem *why)
     }
     if (!rc)
         rc = walk(w, &range->from, &range->to, compare_id, &c, why);
-    if (!rc && (c.has_ended || !report_theirs(&c, NULL)))
-        rc = STATUS_STOPPED;
+    if (!rc)
+        add_theirs(&c, NULL);
     free(theirs);
-    return rc;
+    return rc || has_room(w->n) ? rc : STATUS_STOPPED;
 }
 
 /* Answers one range, or reads it as a client. */
@@ -434,8 +435,8 @@ answer_range(struct writing *w, const struct range *range, struct problem *why)
     if (range->mode == MODE_SKIP)
         return STATUS_OK;
     if (range->mode == MODE_LIST)
-        return w->n->on_need ? compare_list(w, range, why)
-                             : add_list(w, range, why);
+        return w->n->need ? compare_list(w, range, why)
+                          : add_list(w, range, why);
     rc = sum_range(w, &range->from, &range->to, &sum, why);
     if (rc)
         return rc;
@@ -474,12 +475,11 @@ answer_ranges(struct negentropy *n, struct slice message, struct buf *to,
     struct writing w = {.n = n, .to = to, .begin = to->size};
     struct range range = {.mode = MODE_SKIP};
     uint64_t timestamp = 0, n_ranges = 0;
-    const char version = NEGENTROPY_VERSION;
     bool is_cut = false;
     enum status rc = STATUS_OK;
 
     n->ids->work = 0;
-    buf_add(to, &version, 1);
+    buf_add_big_endian(to, NEGENTROPY_VERSION, 1);
     slice_skip(&message, 1);
     while (!rc && message.size > 0) {
         rc = read_range(&message, &timestamp, &range, why);
@@ -490,12 +490,9 @@ answer_ranges(struct negentropy *n, struct slice message, struct buf *to,
         if (rc || is_cut)
             continue; /* the rest is only checked */
         is_cut = range.mode != MODE_SKIP && is_over(&w);
-        if (is_cut) {
-            rc = add_rest(&w, &range.from, why);
-            continue;
-        }
         w.is_full = false;
-        rc = answer_range(&w, &range, why);
+        rc = is_cut ? add_rest(&w, &range.from, why)
+                    : answer_range(&w, &range, why);
         if (!rc && w.is_full) {
             is_cut = true;
             rc = add_rest(&w, &w.at, why);
@@ -508,9 +505,8 @@ enum status
 negentropy_begin(struct negentropy *n, struct buf *to, struct problem *why)
 {
     struct writing w = {.n = n, .to = to, .begin = to->size};
-    const char version = NEGENTROPY_VERSION;
 
-    buf_add(to, &version, 1);
+    buf_add_big_endian(to, NEGENTROPY_VERSION, 1);
     for (unsigned i = 0; i < 256; i++) {
         struct negentropy_bound next = bound_of_byte(i + 1);
 
@@ -523,13 +519,11 @@ enum status
 negentropy_answer(struct negentropy *n, struct slice message, struct buf *to,
                   struct problem *why)
 {
-    const char version = NEGENTROPY_VERSION;
-
     if (message.size == 0)
         return problem(why, STATUS_MALFORMED, "the message is empty");
-    if (message.data[0] == version)
+    if (message.data[0] == NEGENTROPY_VERSION)
         return answer_ranges(n, message, to, why);
-    buf_add(to, &version, 1);
+    buf_add_big_endian(to, NEGENTROPY_VERSION, 1);
     return STATUS_OK;
 }
 

@@ -63,11 +63,10 @@ struct negentropy {
     uint64_t max_ranges; /* of a message */
     uint64_t max_work;   /* ids of a walk; 0: any */
 
-    /* Set by a client. on_have gets each id that the server lacks, on_need
-     * each id that the client lacks. An id may come again in a later answer.
-     * False: ends the comparison with STATUS_STOPPED. NULL: of a server. */
-    negentropy_fn *on_have, *on_need;
-    void *user;
+    /* Set by a client. `have` gets each id that the server lacks, `need` each
+     * id that the client lacks. An id may come again in a later answer. If one
+     * is full, the comparison ends with STATUS_STOPPED. NULL: of a server. */
+    struct buf *have, *need;
 };
 
 /* Appends a client's first message: a fingerprint for each of 256 parts. */
@@ -82,8 +81,7 @@ MUST_CHECK enum status negentropy_answer(struct negentropy *n,
 
 /* Reads a server's answer, and appends the next message to `to`, which stays
  * empty when there is nothing more to ask. STATUS_MALFORMED, also of another
- * version; STATUS_STOPPED: on_have or on_need returned false; or a failure of a
- * walk. */
+ * version; STATUS_STOPPED: `have` or `need` is full; or a failure of a walk. */
 MUST_CHECK enum status negentropy_compare(struct negentropy *n,
                                           struct slice message, struct buf *to,
                                           struct problem *why);

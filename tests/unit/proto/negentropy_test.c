@@ -52,48 +52,21 @@ struct side {
     struct digest *ids;
     struct negentropy_array array;
     struct negentropy n;
-    struct digest *have, *need;
-    size_t n_have, n_need, most;
+    struct buf have, need;
 };
-
-static bool
-on_have(const struct digest *id, void *user)
-{
-    struct side *s = user;
-
-    if (s->n_have == s->most)
-        return false;
-    s->have[s->n_have++] = *id;
-    return true;
-}
-
-static bool
-on_need(const struct digest *id, void *user)
-{
-    struct side *s = user;
-
-    if (s->n_need == s->most)
-        return false;
-    s->need[s->n_need++] = *id;
-    return true;
-}
 
 static void
 begin_side(struct side *s, struct digest *ids, size_t n, bool is_client)
 {
     memset(s, 0, sizeof(*s));
     s->ids = ids;
-    s->most = 100000;
-    s->have = calloc(s->most, sizeof(*s->have));
-    s->need = calloc(s->most, sizeof(*s->need));
+    s->have.max = s->need.max = 100000 * DIGEST_SIZE;
     negentropy_array_init(&s->array, ids, n);
-    s->n = (struct negentropy){.ids = &s->array.ids,
-                               .max_bytes = 65536,
-                               .max_ranges = 16384,
-                               .user = s};
+    s->n = (struct negentropy){
+        .ids = &s->array.ids, .max_bytes = 65536, .max_ranges = 16384};
     if (is_client) {
-        s->n.on_have = on_have;
-        s->n.on_need = on_need;
+        s->n.have = &s->have;
+        s->n.need = &s->need;
     }
 }
 
@@ -101,8 +74,8 @@ static void
 end_side(struct side *s)
 {
     free(s->ids);
-    free(s->have);
-    free(s->need);
+    buf_fini(&s->have);
+    buf_fini(&s->need);
 }
 
 TEST(sums_ids)
@@ -280,11 +253,7 @@ TEST(survives_any_bytes)
     struct problem why;
 
     begin_side(&s, make_ids(40, 0), 40, true);
-    s.most = SIZE_MAX;
-    free(s.have);
-    free(s.need);
-    s.have = calloc(1 << 20, sizeof(*s.have));
-    s.need = calloc(1 << 20, sizeof(*s.need));
+    s.have.max = s.need.max = DIGEST_SIZE << 20;
     add_bytes(&in,
               "6101021f18000802616201797979797979797979797979797979790300020000"
               "00017f9c9e31ac8256ca2f258583df262dbc"
@@ -296,7 +265,8 @@ TEST(survives_any_bytes)
         copy[(i - 1) / 8] ^= (char)(1 << (i - 1) % 8);
         for (int client = 0; client < 2; client++) {
             buf_clear(&out);
-            s.n_have = s.n_need = 0;
+            buf_clear(&s.have);
+            buf_clear(&s.need);
             (void)!(client ? negentropy_compare : negentropy_answer)(
                 &s.n, (struct slice){copy, in.size}, &out, &why);
             buf_clear(&out);
@@ -379,9 +349,10 @@ compare(const void *a, const void *b)
 
 /* Sorts the ids, and returns how many they are without repeats. */
 static size_t
-count_once(struct digest *ids, size_t n)
+count_once(const struct buf *found)
 {
-    size_t kept = 0;
+    struct digest *ids = (struct digest *)found->data;
+    size_t n = found->size / DIGEST_SIZE, kept = 0;
 
     qsort(ids, n, sizeof(*ids), compare);
     for (size_t i = 0; i < n; i++)
@@ -408,12 +379,14 @@ check_run(size_t n, size_t first, size_t more, size_t max_bytes,
     server.n.max_work = max_work;
     cost = reconcile(&client, &server);
     assert_true(cost.longest <= max_bytes);
-    assert_int_equal(count_once(client.have, client.n_have), first);
-    assert_int_equal(count_once(client.need, client.n_need), more);
+    assert_non_null(buf_room(&client.have, 1)); /* also without any */
+    assert_non_null(buf_room(&client.need, 1));
+    assert_int_equal(count_once(&client.have), first);
+    assert_int_equal(count_once(&client.need), more);
     qsort(all, first, sizeof(*all), compare);
     qsort(all + n, more, sizeof(*all), compare);
-    assert_memory_equal(client.have, all, first * sizeof(*all));
-    assert_memory_equal(client.need, all + n, more * sizeof(*all));
+    assert_memory_equal(client.have.data, all, first * sizeof(*all));
+    assert_memory_equal(client.need.data, all + n, more * sizeof(*all));
     free(all);
     end_side(&client);
     end_side(&server);
