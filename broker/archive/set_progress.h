@@ -110,4 +110,5 @@ struct set_progress {
     struct fetch_progress fetch;
     struct build_progress builds[GENERATION_STATES];
     struct dump_progress dump;
+    struct candidate *candidate; /* witnesses.c, whose lock guards it */
 };

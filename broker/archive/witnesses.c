@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "broker/archive/checkpoints.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"
 #include "broker/calls/blocking_call.h"
 #include "broker/sets/positions.h"
@@ -39,7 +40,6 @@ struct standing {
 
 /* A set, and its candidate. */
 struct candidate {
-    struct map_node node; /* by the address of the set */
     struct set *set;
     uint64_t size; /* 0: none */
     int64_t us;    /* T(size) */
@@ -69,7 +69,6 @@ struct witnesses {
 
     pthread_mutex_t lock; /* guards the rest */
     int64_t looked_us;
-    struct map candidates;
     struct candidate **order;
     size_t n_order, capacity;
 };
@@ -77,30 +76,24 @@ struct witnesses {
 /* The option */
 
 static struct slice
-next_word(struct slice *rest)
+next_word(const char **rest)
 {
-    struct slice word = {rest->data, 0};
+    static const char between[] = ", \n\t\r";
+    struct slice word = {*rest + strspn(*rest, between), 0};
 
-    while (rest->size > 0 &&
-           (rest->data[0] == ',' || slice_is_space(rest->data[0])))
-        slice_skip(rest, 1);
-    word.data = rest->data;
-    while (rest->size > 0 && rest->data[0] != ',' &&
-           !slice_is_space(rest->data[0])) {
-        word.size++;
-        slice_skip(rest, 1);
-    }
+    word.size = strcspn(word.data, between);
+    *rest = word.data + word.size;
     return word;
 }
 
 static enum status
 read_option(const char *text, struct witnesses *w, struct problem *why)
 {
-    struct slice rest = slice_of(text), url;
+    struct slice url;
     enum status rc = STATUS_OK;
 
-    while (!rc && (url = next_word(&rest)).size > 0) {
-        struct slice key = next_word(&rest);
+    while (!rc && (url = next_word(&text)).size > 0) {
+        struct slice key = next_word(&text);
         struct witness *one = &w->each[w->n];
 
         if (w->n == WITNESSES_MAX)
@@ -135,9 +128,8 @@ witnesses_check(const char *text, struct problem *why)
     struct witnesses *w = memory_new(1, sizeof(*w));
     enum status rc = read_option(text, w, why);
 
-    for (size_t i = 0; i < w->n; i++)
-        free(w->each[i].url);
-    free(w);
+    pthread_mutex_init(&w->lock, NULL);
+    witnesses_close(w);
     return rc;
 }
 
@@ -196,21 +188,17 @@ read_kept(struct witnesses *w, struct candidate *c, const struct head *head)
 static struct candidate *
 find_candidate(struct witnesses *w, struct set *set, const struct head *head)
 {
-    uint64_t hash =
-        map_hash(&w->candidates, (struct slice){(char *)&set, sizeof(set)});
-    struct candidate *c;
+    struct candidate *c = set->progress->candidate;
 
-    map_each_same (c, &w->candidates, hash, node)
-        if (c->set == set)
-            return c;
+    if (c)
+        return c;
     if (!ONE_MORE(w->order, &w->capacity, w->n_order))
         return NULL;
     c = memory_new(1, sizeof(*c) + w->n * sizeof(c->of[0]));
     c->set = set;
     c->text.max = NOTE_BYTES_MAX;
     read_kept(w, c, head);
-    map_add(&w->candidates, &c->node, hash);
-    w->order[w->n_order++] = c;
+    w->order[w->n_order++] = set->progress->candidate = c;
     return c;
 }
 
@@ -541,7 +529,6 @@ witnesses_close(struct witnesses *w)
         free(w->order[i]);
     }
     free(w->order);
-    map_fini(&w->candidates);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
