@@ -55,13 +55,11 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
     (void)slice_take(&query, '?');
     read_cosigned(wish, &cosigned);
     if (slice_is(query, "witnessed")) {
-        buf_add_slice(&text, buf_slice(&cosigned.text));
         as_of_s = cosigned.is_there ? note_time(&cosigned.note) : 0;
         if (!cosigned.is_there)
             rc = problem(why, STATUS_NOT_FOUND,
                          "no witness has cosigned a checkpoint of this set");
-        buf_fini(&cosigned.text);
-        rc = document_of_text(document, &text, rc, why);
+        rc = document_of_text(document, &cosigned.text, rc, why);
         document->as_of_s = as_of_s;
         return rc;
     }
@@ -128,13 +126,12 @@ tile_open(const struct document_wish *wish, struct document *document,
     return rc;
 }
 
-/* Appends d(seq - 1) and the entry, of which its reader makes the leaf, while
+/* Writes d(seq - 1) and the entry, of which its reader makes the leaf, while
  * the log has them. */
 static void
-add_entry(struct buf *to, const struct document_wish *wish, uint64_t seq)
+write_extra(struct buf *extra, const struct document_wish *wish, uint64_t seq)
 {
     struct batch *batch = NULL;
-    struct buf extra = {.max = DIGEST_SIZE + FRAGMENT_MAX};
     struct digest before;
 
     if (log_read(wish->registry->log, wish->set->log, seq - 1, LOG_DISK, &batch,
@@ -142,10 +139,8 @@ add_entry(struct buf *to, const struct document_wish *wish, uint64_t seq)
         !batch)
         return;
     before = batch_digest(batch, seq - 1);
-    buf_add(&extra, before.bytes, DIGEST_SIZE);
-    buf_add_slice(&extra, batch_slice(batch, seq - 1, seq));
-    tlog_proof_write_extra(to, buf_slice(&extra));
-    buf_fini(&extra);
+    buf_add(extra, before.bytes, DIGEST_SIZE);
+    buf_add_slice(extra, batch_slice(batch, seq - 1, seq));
     batch_unref(batch);
 }
 
@@ -154,7 +149,8 @@ proof_open(const struct document_wish *wish, struct document *document,
            struct problem *why)
 {
     struct buf text = {.max = NOTE_BYTES_MAX + 2 * FRAGMENT_MAX},
-               note = {.max = NOTE_BYTES_MAX};
+               note = {.max = NOTE_BYTES_MAX},
+               extra = {.max = DIGEST_SIZE + FRAGMENT_MAX};
     struct cosigned cosigned;
     struct tree_path path;
     struct tree_view view;
@@ -182,11 +178,11 @@ proof_open(const struct document_wish *wish, struct document *document,
     if (!rc)
         rc = tree_inclusion(&view.tiles, seq - 1, view.size, &path, why);
     if (!rc) {
-        tlog_proof_begin(&text);
-        add_entry(&text, wish, seq);
-        tlog_proof_write(&text, seq - 1, &path);
+        write_extra(&extra, wish, seq);
+        tlog_proof_write(&text, buf_slice(&extra), seq - 1, &path);
     }
     buf_add_slice(&text, buf_slice(&note));
+    buf_fini(&extra);
     buf_fini(&note);
     tree_view_close(&view);
     return document_of_text(document, &text, rc, why);

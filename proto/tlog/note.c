@@ -17,12 +17,13 @@
 /* Base64 */
 
 static void
-base64_add(struct buf *to, const unsigned char *bytes, size_t size)
+base64_add(struct buf *to, const void *bytes, size_t size)
 {
-    char text[2 * SIGNED_MAX];
-    int n = EVP_EncodeBlock((unsigned char *)text, bytes, (int)size);
+    char *room = buf_room(to, 4 * ((size + 2) / 3) + 1);
 
-    buf_add(to, text, (size_t)n);
+    if (room)
+        to->size +=
+            (size_t)EVP_EncodeBlock((unsigned char *)room, bytes, (int)size);
 }
 
 /* Reads exactly `size` bytes, in their only form: no bit of the text is without
@@ -366,28 +367,15 @@ tlog_proof_read(struct slice bytes, struct tlog_proof *proof,
 }
 
 void
-tlog_proof_begin(struct buf *to)
+tlog_proof_write(struct buf *to, struct slice extra, uint64_t index,
+                 const struct tree_path *path)
 {
     BUF_ADD(to, PROOF_LINE "\n");
-}
-
-void
-tlog_proof_write_extra(struct buf *to, struct slice extra)
-{
-    char *room;
-
-    BUF_ADD(to, "extra ");
-    room = buf_room(to, 4 * (extra.size / 3 + 1) + 1);
-    if (room)
-        to->size += (size_t)EVP_EncodeBlock((unsigned char *)room,
-                                            (const unsigned char *)extra.data,
-                                            (int)extra.size);
-    BUF_ADD(to, "\n");
-}
-
-void
-tlog_proof_write(struct buf *to, uint64_t index, const struct tree_path *path)
-{
+    if (extra.size > 0) {
+        BUF_ADD(to, "extra ");
+        base64_add(to, extra.data, extra.size);
+        BUF_ADD(to, "\n");
+    }
     buf_add_format(to, "index %" PRIu64 "\n", index);
     tree_path_write(to, path);
 }

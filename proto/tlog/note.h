@@ -105,11 +105,9 @@ MUST_CHECK enum status tlog_proof_read(struct slice bytes,
                                        struct tlog_proof *proof,
                                        struct problem *why);
 
-/* Appends a proof up to the checkpoint, which follows: its first line, then
- * what is not authenticated (as often as once), then the rest. */
-void tlog_proof_begin(struct buf *to);
-void tlog_proof_write_extra(struct buf *to, struct slice extra);
-void tlog_proof_write(struct buf *to, uint64_t index,
+/* Appends a proof up to the checkpoint, which follows. `extra`: what is not
+ * authenticated; empty: none. */
+void tlog_proof_write(struct buf *to, struct slice extra, uint64_t index,
                       const struct tree_path *path);
 
 /* Appends the hashes of a way in base64, a line each, and an empty line; reads

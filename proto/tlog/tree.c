@@ -1,7 +1,5 @@
 #include "proto/tlog/tree.h"
 
-#include "proto/number.h"
-
 /* Hashing */
 
 static void
@@ -31,13 +29,6 @@ tree_node(struct digest *hash, const struct digest *left,
           const struct digest *right)
 {
     hash_bytes(hash, 1, left, right);
-}
-
-/* The largest power of two that is less than n; n > 1. */
-static uint64_t
-split_of(uint64_t n)
-{
-    return UINT64_C(1) << (63 - __builtin_clzll(n - 1));
 }
 
 /* Edges */
@@ -119,39 +110,37 @@ tree_tile_write(char to[TILE_PATH_SIZE], unsigned level, uint64_t number,
         snprintf(to, (size_t)(end - to), ".p/%u", width);
 }
 
+/* Adds the digits before `end` to *number, whatever stands between them. */
+static size_t
+read_digits(struct slice text, size_t at, char end, uint64_t *number)
+{
+    for (; at < text.size && text.data[at] != end; at++)
+        if (text.data[at] >= '0' && text.data[at] <= '9')
+            *number = *number * 10 + (uint64_t)(text.data[at] - '0');
+    return at;
+}
+
 bool
 tree_tile_read(struct slice path, unsigned *level, uint64_t *number,
                unsigned *width)
 {
-    struct slice rest = path, part = slice_take(&rest, '/');
     char text[TILE_PATH_SIZE];
-    uint64_t value = TILE_WIDTH;
+    uint64_t wide = 0;
+    size_t at;
 
-    if (path.size >= TILE_PATH_SIZE || part.size != 1 || part.data[0] < '0' ||
-        part.data[0] >= '0' + TILE_LEVELS)
+    if (path.size == 0 || path.data[0] < '0' ||
+        path.data[0] >= '0' + TILE_LEVELS)
         return false;
-    *level = (unsigned)(part.data[0] - '0');
+    *level = (unsigned)(path.data[0] - '0');
     *number = 0;
-    while (slice_skip_start(&rest, "x") && rest.size > 3 &&
-           *number < UINT64_MAX / 1000000) {
-        part = slice_take(&rest, '/');
-        if (!number_read(part, &value))
-            return false;
-        *number = *number * 1000 + value;
-    }
-    part = slice_take(&rest, '.');
-    if (part.size != 3 || !number_read(part, &value))
-        return false;
-    *number = *number * 1000 + value;
-    value = TILE_WIDTH;
-    if (rest.size > 0 &&
-        (!slice_skip_start(&rest, "p/") || !number_read(rest, &value) ||
-         value == 0 || value >= TILE_WIDTH))
-        return false;
-    *width = (unsigned)value;
-    /* A number has one form. */
+    at = read_digits(path, 1, '.', number);
+    (void)read_digits(path, at, 0, &wide);
+    *width = at == path.size     ? TILE_WIDTH
+             : wide < TILE_WIDTH ? (unsigned)wide
+                                 : 0;
+    /* A tile has one address: all else that stands there is a mistake. */
     tree_tile_write(text, *level, *number, *width);
-    return slice_is(path, text);
+    return *width > 0 && slice_is(path, text);
 }
 
 /* Ways */
@@ -176,24 +165,22 @@ subtree_hash(const struct tree_tiles *tiles, uint64_t begin, uint64_t n,
     return STATUS_OK;
 }
 
-/* The hash of the leaves from `begin` to `end`, a part of a tree as RFC 6962
- * divides it. */
+/* Reads the edge of the tree of `size` leaves from leaf `begin` on, which is a
+ * part of a tree as RFC 6962 divides it. */
 static enum status
-range_hash(const struct tree_tiles *tiles, uint64_t begin, uint64_t end,
-           struct digest *hash, struct problem *why)
+read_edge(const struct tree_tiles *tiles, uint64_t begin, uint64_t size,
+          struct tree_edge *edge, struct problem *why)
 {
-    uint64_t n = end - begin, left;
-    struct digest right;
-    enum status rc;
+    uint64_t end = begin + size;
+    enum status rc = STATUS_OK;
 
-    if ((n & (n - 1)) == 0)
-        return subtree_hash(tiles, begin, n, hash, why);
-    left = split_of(n);
-    rc = subtree_hash(tiles, begin, left, hash, why);
-    if (!rc)
-        rc = range_hash(tiles, begin + left, end, &right, why);
-    if (!rc)
-        tree_node(hash, hash, &right);
+    edge->size = size;
+    for (unsigned n = 0; !rc && begin < end; n++) {
+        uint64_t some = UINT64_C(1) << (63 - __builtin_clzll(end - begin));
+
+        rc = subtree_hash(tiles, begin, some, &edge->roots[n], why);
+        begin += some;
+    }
     return rc;
 }
 
@@ -201,17 +188,7 @@ enum status
 tree_read_edge(const struct tree_tiles *tiles, uint64_t size,
                struct tree_edge *edge, struct problem *why)
 {
-    uint64_t begin = 0;
-    enum status rc = STATUS_OK;
-
-    edge->size = size;
-    for (unsigned n = 0; !rc && begin < size; n++) {
-        uint64_t some = UINT64_C(1) << (63 - __builtin_clzll(size - begin));
-
-        rc = subtree_hash(tiles, begin, some, &edge->roots[n], why);
-        begin += some;
-    }
-    return rc;
+    return read_edge(tiles, 0, size, edge, why);
 }
 
 /* The way from the root of [target, stop), a full subtree, up to that of the
@@ -221,19 +198,23 @@ find_path(const struct tree_tiles *tiles, uint64_t begin, uint64_t end,
           uint64_t target, uint64_t stop, struct tree_path *path,
           struct problem *why)
 {
-    uint64_t left;
+    struct tree_edge other;
+    uint64_t left; /* the end of the left part: the largest full subtree */
     enum status rc;
     bool is_left;
 
     if (begin == target && end == stop)
         return STATUS_OK;
-    left = begin + split_of(end - begin);
+    left = begin + (UINT64_C(1) << (63 - __builtin_clzll(end - begin - 1)));
     is_left = stop <= left;
     rc = find_path(tiles, is_left ? begin : left, is_left ? left : end, target,
                    stop, path, why);
-    return rc ? rc
-              : range_hash(tiles, is_left ? left : begin, is_left ? end : left,
-                           &path->hashes[path->n++], why);
+    if (!rc)
+        rc = read_edge(tiles, is_left ? left : begin,
+                       is_left ? end - left : left - begin, &other, why);
+    if (!rc)
+        tree_edge_root(&other, &path->hashes[path->n++]);
+    return rc;
 }
 
 enum status

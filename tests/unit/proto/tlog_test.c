@@ -273,9 +273,7 @@ TEST(signs_checkpoints_and_cosignatures)
     strcat(none.name, "2");
 
     assert_int_equal(tree_inclusion(&tiles, 1, 3, &path, NULL), STATUS_OK);
-    tlog_proof_begin(&to);
-    tlog_proof_write_extra(&to, SLICE("what the leaf is made of"));
-    tlog_proof_write(&to, 1, &path);
+    tlog_proof_write(&to, SLICE("what the leaf is made of"), 1, &path);
     text.data = NULL;
     text.size = to.size;
     checkpoint_write(&to, &checkpoint);
