@@ -460,14 +460,6 @@ add_rest(struct writing *w, const struct negentropy_bound *from,
     return rc;
 }
 
-/* True if the next range may not fit, or would cost too much. */
-static bool
-is_over(const struct writing *w)
-{
-    return w->to->size - w->begin + 2 * RANGE_ROOM > w->n->max_bytes ||
-           (w->n->max_work > 0 && w->n->ids->work > w->n->max_work);
-}
-
 static enum status
 answer_ranges(struct negentropy *n, struct slice message, struct buf *to,
               struct problem *why)
@@ -489,7 +481,10 @@ answer_ranges(struct negentropy *n, struct slice message, struct buf *to,
                          (unsigned long long)n->max_ranges);
         if (rc || is_cut)
             continue; /* the rest is only checked */
-        is_cut = range.mode != MODE_SKIP && is_over(&w);
+        /* The next range may not fit, or would cost too much. */
+        is_cut = range.mode != MODE_SKIP &&
+                 (to->size - w.begin + 2 * RANGE_ROOM > n->max_bytes ||
+                  (n->max_work > 0 && n->ids->work > n->max_work));
         w.is_full = false;
         rc = is_cut ? add_rest(&w, &range.from, why)
                     : answer_range(&w, &range, why);

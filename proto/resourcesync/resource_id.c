@@ -12,7 +12,7 @@ resource_id(struct digest *id, struct slice loc, struct slice hash,
 {
     struct buf text = {.max = FRAGMENT_MAX + HASH_MAX};
     struct digest half;
-    char time[DATETIME_SIZE];
+    char time[DATETIME_SIZE] = "-";
 
     digest_sha256(id, loc);
     buf_add_slice(&text, loc);
@@ -29,9 +29,7 @@ resource_id(struct digest *id, struct slice loc, struct slice hash,
         BUF_ADD(&text, " ");
         if (lastmod_us != DATETIME_NONE)
             datetime_write(time, lastmod_us);
-        buf_add_slice(&text, lastmod_us == DATETIME_NONE
-                                 ? SLICE("-")
-                                 : (struct slice){time, DATETIME_SIZE});
+        buf_add(&text, time, lastmod_us != DATETIME_NONE ? DATETIME_SIZE : 1);
     }
     digest_sha256(&half, buf_slice(&text));
     memcpy(id->bytes + RESOURCE_ID_HALF, half.bytes, RESOURCE_ID_HALF);
@@ -51,14 +49,6 @@ resource_id_plain(struct digest *id, struct slice loc, struct slice hash,
 
 /* Sums */
 
-static void
-words_of(const struct digest *id, uint64_t words[4])
-{
-    memcpy(words, id->bytes, DIGEST_SIZE);
-    for (int i = 0; i < 4; i++)
-        words[i] = le64toh(words[i]);
-}
-
 /* Adds a number and a carry. */
 static void
 add_words(struct id_sum *sum, const uint64_t words[4], uint64_t carry)
@@ -72,26 +62,29 @@ add_words(struct id_sum *sum, const uint64_t words[4], uint64_t carry)
     }
 }
 
-void
-id_sum_add(struct id_sum *sum, const struct digest *id)
+/* Adds an id if `flip` is 0, and takes it away if all its bits are set. */
+static void
+count_id(struct id_sum *sum, const struct digest *id, uint64_t flip)
 {
     uint64_t words[4];
 
-    words_of(id, words);
-    add_words(sum, words, 0);
-    sum->n++;
+    memcpy(words, id->bytes, DIGEST_SIZE);
+    for (int i = 0; i < 4; i++)
+        words[i] = le64toh(words[i]) ^ flip;
+    add_words(sum, words, flip & 1);
+    sum->n += flip | 1; /* 1, or -1 */
+}
+
+void
+id_sum_add(struct id_sum *sum, const struct digest *id)
+{
+    count_id(sum, id, 0);
 }
 
 void
 id_sum_remove(struct id_sum *sum, const struct digest *id)
 {
-    uint64_t words[4];
-
-    words_of(id, words);
-    for (int i = 0; i < 4; i++)
-        words[i] = ~words[i];
-    add_words(sum, words, 1);
-    sum->n--;
+    count_id(sum, id, UINT64_MAX);
 }
 
 void
