@@ -190,12 +190,8 @@ add_entries(struct buf *to, struct present *p, struct slice ids,
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; i < p->n && has_room; i++) {
-        entry = slice_from(lines, 0);
-        entry.size =
-            (size_t)((const char *)memchr(lines.data, '\n', lines.size) -
-                     lines.data) +
-            1;
-        slice_skip(&lines, entry.size);
+        entry = slice_take(&lines, '\n');
+        entry.size++; /* with the end of the line */
         for (size_t k = 0; k < ids.size; k += DIGEST_SIZE)
             if (!memcmp(ids.data + k, &p->all[i], RESOURCE_ID_HALF)) {
                 has_room = add_entry(to, entry);

@@ -424,25 +424,18 @@ write_keys(struct resources *r, struct resources_at *at, struct problem *why)
     return rc;
 }
 
-static void
-write_sums(struct buf *to, const struct resources *r)
-{
-    const uint64_t *words = (const uint64_t *)r->sums;
-
-    for (size_t i = 0; 8 * i < RESOURCE_SUMS_SIZE; i++)
-        buf_add_big_endian(to, words[i], 8);
-}
-
 static enum status
 write_state(struct resources *r, const struct resources_at *state,
             const struct fold_mark *mark, struct problem *why)
 {
     const struct db_value none = {.type = DB_NULL};
+    const uint64_t *words = (const uint64_t *)r->sums;
     struct buf sums = {.max = RESOURCE_SUMS_SIZE};
     bool is_asked = r->ids.size > 0;
     enum status rc;
 
-    write_sums(&sums, r);
+    for (size_t i = 0; 8 * i < RESOURCE_SUMS_SIZE; i++)
+        buf_add_big_endian(&sums, words[i], 8);
     rc = DB_DO(&r->fold.db, NULL, why,
                "INSERT OR REPLACE INTO state(id, epoch, seq, us, digest, n,"
                " bytes, is_whole, began, whole_at, ids, sums)"
