@@ -19,6 +19,7 @@
 
 struct checkpoint_keys {
     char dir[4096];
+    struct file_path path;
     pthread_mutex_t changing; /* one change at a time; guards the next ones */
     struct stat file;         /* as it was when it was read or written */
     bool is_news;             /* the cluster lacks the text */
@@ -59,10 +60,9 @@ use_text(struct checkpoint_keys *k, const char *text, struct problem *why)
         n += !rc;
         if (rc == STATUS_INVALID)
             problem(why, rc,
-                    "%s/" CHECKPOINT_KEYS_FILE
-                    ": line %u is no key (32 bytes in base64), or there are "
+                    "%s: line %u is no key (32 bytes in base64), or there are "
                     "more than %d",
-                    k->dir, line, CHECKPOINT_KEYS_MAX);
+                    k->path.text, line, CHECKPOINT_KEYS_MAX);
     }
     if (rc) {
         free_all(all, n);
@@ -77,19 +77,7 @@ use_text(struct checkpoint_keys *k, const char *text, struct problem *why)
     return STATUS_OK;
 }
 
-/* Writes the file for its owner alone, whoever may read other files there. */
-static enum status
-store_text(struct checkpoint_keys *k, const char *text, struct problem *why)
-{
-    struct file_path path = file_path("%s/%s", k->dir, CHECKPOINT_KEYS_FILE);
-    enum status rc =
-        file_store_in(k->dir, CHECKPOINT_KEYS_FILE, slice_of(text), true, why);
-
-    if (!rc)
-        (void)!stat(path.text, &k->file);
-    return rc;
-}
-
+/* Writes another text to the file, and uses it. */
 static enum status
 take_text(struct checkpoint_keys *k, const char *text, struct problem *why)
 {
@@ -97,7 +85,9 @@ take_text(struct checkpoint_keys *k, const char *text, struct problem *why)
 
     if (strcmp(text, k->text) == 0)
         return STATUS_OK;
-    rc = store_text(k, text, why);
+    rc = file_store_in(k->dir, CHECKPOINT_KEYS_FILE, slice_of(text), true, why);
+    if (!rc)
+        (void)!stat(k->path.text, &k->file);
     return rc ? rc : use_text(k, text, why);
 }
 
@@ -127,18 +117,17 @@ checkpoint_keys_rotate(struct checkpoint_keys *k, bool is_alone,
 static enum status
 read_file(struct checkpoint_keys *k, struct problem *why)
 {
-    struct file_path path = file_path("%s/%s", k->dir, CHECKPOINT_KEYS_FILE);
     char text[CHECKPOINT_KEYS_SIZE];
     size_t size = sizeof(text) - 1;
     enum status rc;
 
     if ((k->file.st_mode & (S_IRWXG | S_IRWXO)) &&
-        !chmod(path.text, S_IRUSR | S_IWUSR))
+        !chmod(k->path.text, S_IRUSR | S_IWUSR))
         DIAG(DIAG_WARNING, "access",
              "other users could read the keys of checkpoints, and cannot any "
              "more: tidingsd key rotate --only makes another one",
-             diag_text("file", path.text));
-    rc = secret_file_read(path.text, text, &size, why);
+             diag_text("file", k->path.text));
+    rc = secret_file_read(k->path.text, text, &size, why);
     if (!rc) {
         text[size] = '\0';
         k->is_news = strcmp(text, k->text) != 0;
@@ -152,10 +141,9 @@ read_file(struct checkpoint_keys *k, struct problem *why)
 static bool
 has_changed(struct checkpoint_keys *k)
 {
-    struct file_path path = file_path("%s/%s", k->dir, CHECKPOINT_KEYS_FILE);
     struct stat now, before = k->file;
 
-    if (stat(path.text, &now))
+    if (stat(k->path.text, &now))
         return false;
     k->file = now;
     return now.st_ino != before.st_ino || now.st_size != before.st_size ||
@@ -183,6 +171,7 @@ checkpoint_keys_open(struct checkpoint_keys **keys, const char *dir,
     enum status rc = STATUS_OK;
 
     snprintf(k->dir, sizeof(k->dir), "%s", dir);
+    k->path = file_path("%s/" CHECKPOINT_KEYS_FILE, dir);
     pthread_mutex_init(&k->changing, NULL);
     pthread_rwlock_init(&k->lock, NULL);
     if (has_changed(k))
