@@ -102,6 +102,14 @@ print_signed(const char *where, const struct td_checkpoint *checkpoint,
     putchar('\n');
 }
 
+static void
+put_checkpoint(const char *start, const struct td_checkpoint *c)
+{
+    put_members(stdout, start, "origin:t size:n root:t until:e witnesses:n",
+                c->origin, c->size, c->root, until_of(c).text,
+                (uint64_t)c->n_witnesses);
+}
+
 /* Prints the result of the proof of an entry. */
 static enum exit_code
 verify_proof(const char *path, struct verify *v)
@@ -123,13 +131,10 @@ verify_proof(const char *path, struct verify *v)
             say("its signature was not checked: --key names the verifier key");
         return is_signed ? EXIT_GOOD : EXIT_FAILED;
     }
-    put_members(stdout, "{",
-                "where:t proven:b seq:n loc:t datetime:t digest:t origin:t "
-                "size:n root:t until:e witnesses:n signatureChecked:b",
-                path, true, proof.last, v->loc, proof.until, proof.digest,
-                signed_by->origin, signed_by->size, signed_by->root,
-                until_of(signed_by).text, (uint64_t)signed_by->n_witnesses,
-                is_signed);
+    put_members(stdout, "{", "where:t proven:b seq:n loc:t datetime:t digest:t",
+                path, true, proof.last, v->loc, proof.until, proof.digest);
+    put_checkpoint(",", signed_by);
+    put_members(stdout, ",", "signatureChecked:b", is_signed);
     puts("}");
     return is_signed ? EXIT_GOOD : EXIT_FAILED;
 }
@@ -192,10 +197,7 @@ verify_one(const char *where, size_t n_sets, void *user)
         putchar('}');
     }
     if (!rc && signed_by) {
-        put_members(stdout, ",\"checkpoint\":{",
-                    "origin:t size:n root:t until:e witnesses:n",
-                    signed_by->origin, signed_by->size, signed_by->root,
-                    until_of(signed_by).text, (uint64_t)signed_by->n_witnesses);
+        put_checkpoint(",\"checkpoint\":{", signed_by);
         putchar('}');
     }
     puts("}");
