@@ -215,19 +215,6 @@ prepare_set(struct audit *a, const char *url, int64_t mine)
     return true;
 }
 
-static bool
-prepare_sets(struct audit *a)
-{
-    bool is_good;
-
-    a->is_comparable = !a->client->reads_all && !a->options->original &&
-                       !a->as_of[0] && !a->mine.filter.text_size;
-    is_good = each_set(a, &a->mine.db, prepare_set);
-    problem_clear(&a->client->problem);
-    a->is_comparable &= a->n_compared > 0;
-    return is_good && go_on(a);
-}
-
 /* Reports how all sets were compared, and at which position the first one. */
 static bool
 report_compared(struct audit *a)
@@ -291,9 +278,14 @@ reconcile_source(struct audit *a, const char *source, bool *is_done)
 {
     struct problem why = {""};
     char text[1300];
-    bool is_good = prepare_sets(a);
+    bool is_good;
 
     *is_done = false;
+    a->is_comparable = !a->client->reads_all && !a->options->original &&
+                       !a->as_of[0] && !a->mine.filter.text_size;
+    is_good = each_set(a, &a->mine.db, prepare_set) && go_on(a);
+    problem_clear(&a->client->problem);
+    a->is_comparable &= a->n_compared > 0;
     if (is_good && a->is_comparable) {
         is_good =
             change_each(a, &a->mine.db, copy_mine) &&

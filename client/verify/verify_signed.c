@@ -266,14 +266,6 @@ verify_read_checkpoint(struct verify *v, const char *dir, struct buf *body)
     return read_small(v, v->checkpoint_name, body);
 }
 
-static struct slice
-epoch_of(struct slice origin)
-{
-    return origin.size > EPOCH_SIZE
-               ? slice_from(origin, origin.size - EPOCH_SIZE)
-               : origin;
-}
-
 enum status
 verify_progress(struct verify *v, struct slice bytes, struct slice kept,
                 bool has_digest, const char **fault)
@@ -334,13 +326,16 @@ verify_proof(struct verify *v, const char *where, struct slice bytes)
     struct tlog_proof proof;
     struct digest leaf;
     char *room = NULL;
+    struct slice epoch;
     enum status rc = tlog_proof_read(bytes, &proof, &why);
 
     if (!rc)
         rc = checkpoint_read(&proof.note, &checkpoint, &why);
     if (!rc) {
-        slice_copy(v->chain.epoch, sizeof(v->chain.epoch),
-                   epoch_of(checkpoint.origin));
+        epoch = checkpoint.origin;
+        if (epoch.size > EPOCH_SIZE)
+            slice_skip(&epoch, epoch.size - EPOCH_SIZE);
+        slice_copy(v->chain.epoch, sizeof(v->chain.epoch), epoch);
         room = memory_new(1, BASE64_ROOM(proof.extra) + 1);
         rc = make_leaf(v, &proof, room, &leaf, &why);
     }

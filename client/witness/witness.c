@@ -190,14 +190,11 @@ load(struct witness *w, const char *origin, struct followed *f,
     struct buf roots = {.max = sizeof(f->tree.edge.roots)};
     struct list_chain *chain = &f->tree.chain;
     struct digest hash;
-    struct buf hex;
     enum status rc;
 
     *f = (struct followed){.checkpoint.max = NOTE_BYTES_MAX};
     digest_sha256(&hash, slice_of(origin));
-    buf_init_fixed(&hex, f->hash, sizeof(f->hash));
-    buf_add_hex(&hex, hash.bytes, DIGEST_SIZE);
-    buf_add(&hex, "", 1);
+    *hex_write(f->hash, hash.bytes, DIGEST_SIZE) = '\0';
     rc = db_find(&w->db, NULL, why, NULL,
                  "SELECT size, checkpoint, epoch, last, digest, last_us, next,"
                  " name, roots FROM logs WHERE origin=?",
@@ -469,29 +466,22 @@ judge(struct witness *w, struct slice body, int64_t reading_ms,
 /* The server */
 
 static void
-show_checkpoint(struct witness *w, struct slice path, struct reply *reply)
-{
-    struct slice hash;
-
-    path.size -= sizeof("/checkpoint") - 1;
-    if (path.size < 2 * DIGEST_SIZE)
-        return;
-    hash = slice_from(path, path.size - 2 * DIGEST_SIZE);
-    if (!db_find(&w->db, NULL, NULL, NULL,
-                 "SELECT checkpoint FROM logs WHERE hash=?", DB_VALUES(hash),
-                 DB_INTO(&reply->text)) &&
-        reply->text.size > 0)
-        reply->status = 200;
-}
-
-static void
 on_request(struct arrival *arrival, struct reply *reply, void *user)
 {
     struct witness *w = user;
     struct submission *one;
 
     if (!arrival->is_post && slice_ends(arrival->path, "/checkpoint")) {
-        show_checkpoint(w, arrival->path, reply);
+        struct slice hash = arrival->path;
+
+        hash.size -= sizeof("/checkpoint") - 1;
+        if (hash.size >= 2 * DIGEST_SIZE)
+            slice_skip(&hash, hash.size - 2 * DIGEST_SIZE);
+        if (!db_find(&w->db, NULL, NULL, NULL,
+                     "SELECT checkpoint FROM logs WHERE hash=?",
+                     DB_VALUES(hash), DB_INTO(&reply->text)) &&
+            reply->text.size > 0)
+            reply->status = 200;
         return;
     }
     if (!arrival->is_post || !slice_ends(arrival->path, "/add-checkpoint"))
