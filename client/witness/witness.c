@@ -227,14 +227,8 @@ save(struct witness *w, const char *origin, const struct followed *f,
 /* Judging */
 
 static void
-say_reply(struct reply *reply, unsigned status, const char *format, ...)
+say_reply(struct reply *reply, unsigned status, const char *text)
 {
-    char text[1024];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
     reply->status = status;
     buf_clear(&reply->text);
     buf_add_text(&reply->text, text);
@@ -334,6 +328,7 @@ check_request(const struct followed *f, const struct request *r,
     struct checkpoint last = {.size = 0};
     struct note note;
     struct digest empty;
+    char size[24];
 
     digest_sha256(&empty, SLICE(""));
     if (f->size > 0 && (note_read(buf_slice(&f->checkpoint), &note, NULL) ||
@@ -342,7 +337,8 @@ check_request(const struct followed *f, const struct request *r,
     } else if (r->old > new->size) {
         say_reply(reply, 400, "old is larger than the checkpoint");
     } else if (r->old != f->size) {
-        say_reply(reply, 409, "%" PRIu64, f->size);
+        snprintf(size, sizeof(size), "%" PRIu64, f->size);
+        say_reply(reply, 409, size);
         reply->type = "text/x.tlog.size";
     } else if (r->old == 0
                    ? r->path.n > 0 || (new->size == 0 &&
@@ -372,9 +368,9 @@ compare_root(struct witness *w, struct followed *f, const struct request *r,
                               clock_steady_ms() + reading_ms);
     tree_edge_root(&edge, &root);
     if (rc == STATUS_CONFLICT) {
-        say_reply(reply, 404, "%s", td_problem(w->client));
+        say_reply(reply, 404, td_problem(w->client));
     } else if (rc) {
-        say_reply(reply, 503, "%s", td_problem(w->client));
+        say_reply(reply, 503, td_problem(w->client));
         reply->retry_after_s = RETRY_S;
         w->is_unread = rc == STATUS_BUSY;
     } else if (!digest_is_equal(&root, &new->root)) {
