@@ -246,26 +246,27 @@ sum_range(struct writing *w, const struct negentropy_bound *from,
           const struct negentropy_bound *to, struct id_sum *sum,
           struct problem *why)
 {
-    struct negentropy_bound zero = {.timestamp = 0}, a, b;
-    unsigned first = from->id.bytes[0], end = to->id.bytes[0];
+    unsigned end = from->timestamp > 0 ? 0 : 256;
     enum status rc = STATUS_OK;
 
     *sum = (struct id_sum){.n = 0};
-    if (from->timestamp > 0)
-        return STATUS_OK;
-    if (to->timestamp > 0)
-        end = 256;
-    zero.id.bytes[0] = from->id.bytes[0];
-    if (compare_bounds(&zero, from) < 0)
-        first++;
-    a = bound_of_byte(first);
-    b = bound_of_byte(end);
-    if (first > end)
-        return walk(w, from, to, add_up, sum, why);
-    for (; first < end; first++)
-        id_sum_merge(sum, &w->n->ids->parts[first]);
-    rc = walk(w, from, &a, add_up, sum, why);
-    return rc || end == 256 ? rc : walk(w, &b, to, add_up, sum, why);
+    for (unsigned i = from->id.bytes[0]; !rc && i < end; i++) {
+        struct negentropy_bound a = bound_of_byte(i), b = bound_of_byte(i + 1);
+        const struct negentropy_bound *begin =
+            compare_bounds(&a, from) < 0 ? from : &a;
+        bool is_cut = begin == from;
+
+        if (compare_bounds(&b, to) > 0) {
+            b = *to;
+            is_cut = true;
+            end = i; /* the last part */
+        }
+        if (is_cut)
+            rc = walk(w, begin, &b, add_up, sum, why);
+        else
+            id_sum_merge(sum, &w->n->ids->parts[i]);
+    }
+    return rc;
 }
 
 /* Ranges */
