@@ -185,14 +185,8 @@ data_directory_remember_url(const char *dir, const char *url)
 {
     struct problem why = {""};
     char last[LINE_MAX_SIZE];
-    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum status rc = STATUS_OK;
+    enum status rc = data_directory_read_url(dir, last, sizeof(last), &why);
 
-    if (dir_fd < 0) {
-        rc = problem_errno(&why, "cannot open", dir);
-        goto out;
-    }
-    rc = data_directory_read_url(dir, last, sizeof(last), &why);
     if (rc && rc != STATUS_NOT_FOUND)
         goto out;
     if (!strcmp(last, url))
@@ -203,12 +197,12 @@ data_directory_remember_url(const char *dir, const char *url)
              "before name the old one for ever, and are served under the new "
              "one",
              last, url);
-    rc = file_store(dir_fd, NAME, url, &why);
+    snprintf(last, sizeof(last), "%s\n", url);
+    rc = file_store_in(dir, NAME, slice_of(last), false, &why);
 
 out:
     /* Not worth a failure: at worst the next start warns again. */
     if (rc)
         diag(DIAG_WARNING, "sets", "the public URL is not remembered: %s",
              why.text);
-    file_close(&dir_fd);
 }

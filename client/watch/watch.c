@@ -175,16 +175,11 @@ struct inotify {
 static void
 read_limit(const char *name, char *to, size_t size)
 {
-    char path[100];
-    FILE *f;
+    struct file_path path = file_path("/proc/sys/fs/inotify/%s", name);
+    ssize_t n = file_read(AT_FDCWD, path.text, to, size - 1);
 
-    snprintf(path, sizeof(path), "/proc/sys/fs/inotify/%s", name);
-    f = fopen(path, "r");
-    if (!f || !fgets(to, (int)size, f))
-        snprintf(to, size, "?");
+    strcpy(to + (n > 0 ? n : 0), n > 0 ? "" : "?");
     to[strcspn(to, "\n")] = '\0';
-    if (f)
-        fclose(f);
 }
 
 static bool
