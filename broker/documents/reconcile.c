@@ -143,32 +143,6 @@ close_present(struct present *p)
     free(p->all);
 }
 
-enum status
-reconcile_answer(struct buf *to, const struct document_wish *wish,
-                 uint64_t least, struct slice message, uint64_t *seq,
-                 struct problem *why)
-{
-    struct present p;
-    struct negentropy_array array;
-    struct negentropy n = {.ids = &p.ids,
-                           .max_bytes = RECONCILE_ANSWER_MAX,
-                           .max_ranges = RANGES_MAX,
-                           .max_work = WORK_MAX};
-    enum status rc = open_present(&p, wish, least, why);
-
-    *seq = p.at.last;
-    if (!rc && p.is_small) {
-        negentropy_array_init(&array, p.all, p.n);
-        n.ids = &array.ids;
-    }
-    if (!rc)
-        rc = negentropy_answer(&n, message, to, why);
-    close_present(&p);
-    return rc;
-}
-
-/* Entries */
-
 /* Adds the entry of a resource. False: there is no room. */
 static bool
 add_entry(struct buf *to, struct slice entry)
@@ -214,25 +188,37 @@ add_entries(struct buf *to, struct present *p, struct slice ids,
 }
 
 enum status
-reconcile_entries(struct buf *to, const struct document_wish *wish,
-                  uint64_t least, struct slice ids, uint64_t *seq,
-                  struct problem *why)
+reconcile_answer(struct buf *to, const struct document_wish *wish,
+                 uint64_t least, struct slice body, bool wants_entries,
+                 uint64_t *seq, struct problem *why)
 {
     struct present p;
-    enum status rc = STATUS_OK;
+    struct negentropy_array array;
+    struct negentropy n = {.ids = &p.ids,
+                           .max_bytes = RECONCILE_ANSWER_MAX,
+                           .max_ranges = RANGES_MAX,
+                           .max_work = WORK_MAX};
+    enum status rc;
 
-    if (ids.size % DIGEST_SIZE || ids.size > RECONCILE_IDS_MAX * DIGEST_SIZE)
+    if (wants_entries && (body.size % DIGEST_SIZE ||
+                          body.size > RECONCILE_IDS_MAX * DIGEST_SIZE))
         return problem(why, STATUS_MALFORMED,
                        "the body has no ids of 32 bytes each, at most %d",
                        RECONCILE_IDS_MAX);
     rc = open_present(&p, wish, least, why);
     *seq = p.at.last;
-    if (!rc) {
+    if (!rc && wants_entries) {
         document_begin(to, wish, DOCUMENT_URLSET, CAP_RESOURCELIST,
                        DATETIME_NONE, NULL, (struct link_text){.size = 0},
                        &p.at);
-        rc = add_entries(to, &p, ids, why);
+        rc = add_entries(to, &p, body, why);
         document_footer(to, DOCUMENT_URLSET);
+    } else if (!rc) {
+        if (p.is_small) {
+            negentropy_array_init(&array, p.all, p.n);
+            n.ids = &array.ids;
+        }
+        rc = negentropy_answer(&n, body, to, why);
     }
     close_present(&p);
     return rc;

@@ -3,7 +3,7 @@
  * present resources, by their ids (proto/resourcesync/resource_id.h).
  *
  *     message of Negentropy --> reconcile_answer --> message
- *     ids                   --> reconcile_entries --> Resource List of these
+ *     ids                   --> reconcile_answer --> Resource List of these
  *
  * Each answer is of one state of the set, and has its position. The state lags
  * behind the log, and has no ids until somebody asks: a request asks the
@@ -26,17 +26,14 @@
 
 /* Appends the answer to a message, and sets *seq to the position of the state
  * that it is of. `wish`: its set, head and client; `least`: the least position.
- * STATUS_MALFORMED; STATUS_BUSY: ask again; STATUS_GONE. */
+ * STATUS_MALFORMED; STATUS_BUSY: ask again; STATUS_GONE.
+ *
+ * With `wants_entries` the body is ids, 32 bytes each: appends a Resource List
+ * of the resources that the first halves of the ids name, with their present
+ * descriptions. It leaves out resources that the set does not have, and ends
+ * before it exceeds RECONCILE_ENTRIES_MAX. */
 MUST_CHECK enum status reconcile_answer(struct buf *to,
                                         const struct document_wish *wish,
-                                        uint64_t least, struct slice message,
-                                        uint64_t *seq, struct problem *why);
-
-/* The same for ids, 32 bytes each: appends a Resource List of the resources
- * that the first halves of the ids name, with their present descriptions. It
- * leaves out resources that the set does not have, and ends before it exceeds
- * RECONCILE_ENTRIES_MAX. */
-MUST_CHECK enum status reconcile_entries(struct buf *to,
-                                         const struct document_wish *wish,
-                                         uint64_t least, struct slice ids,
-                                         uint64_t *seq, struct problem *why);
+                                        uint64_t least, struct slice body,
+                                        bool wants_entries, uint64_t *seq,
+                                        struct problem *why);

@@ -25,8 +25,8 @@ write_answer(struct deferral *d, struct problem *why)
 {
     struct reconciling *r = list_entry(d, struct reconciling, deferral);
 
-    return (r->wants_entries ? reconcile_entries : reconcile_answer)(
-        &d->text, &r->wish, r->least, buf_slice(&d->body), &r->seq, why);
+    return reconcile_answer(&d->text, &r->wish, r->least, buf_slice(&d->body),
+                            r->wants_entries, &r->seq, why);
 }
 
 static void
