@@ -292,17 +292,18 @@ checkpoint_origin(char to[NOTE_NAME_SIZE], const char *public_url,
 }
 
 void
-checkpoint_keys_each(struct checkpoint_keys *k, const char *name,
-                     void (*fn)(const struct note_key *key, void *user),
-                     void *user)
+checkpoint_keys_write(struct checkpoint_keys *k, const char *name,
+                      struct buf *to)
 {
     struct note_key key = {.kind = NOTE_SIGNATURE};
+    char text[NOTE_KEY_SIZE];
 
     snprintf(key.name, sizeof(key.name), "%s", name);
     pthread_rwlock_rdlock(&k->lock);
     for (size_t i = 0; i < k->n; i++) {
         memcpy(key.public, signing_key_public(k->all[i]), SIGNING_KEY_SIZE);
-        fn(&key, user);
+        note_key_write(text, &key);
+        buf_add_format(to, "%s\n", text);
     }
     pthread_rwlock_unlock(&k->lock);
 }

@@ -63,11 +63,10 @@ MUST_CHECK enum status checkpoint_keys_follow(struct checkpoint_keys *keys,
 void checkpoint_origin(char to[NOTE_NAME_SIZE], const char *public_url,
                        const char *set, const char *epoch);
 
-/* Calls `fn` with the verifier key of that name of each key, the newest
+/* Appends the verifier key of that name of each key, a line each, the newest
  * first. */
-void checkpoint_keys_each(struct checkpoint_keys *keys, const char *name,
-                          void (*fn)(const struct note_key *key, void *user),
-                          void *user);
+void checkpoint_keys_write(struct checkpoint_keys *keys, const char *name,
+                           struct buf *to);
 
 /* Appends a signed checkpoint, which has all changes up to `time_s`. Any
  * thread. STATUS_BUSY: there is no key. */

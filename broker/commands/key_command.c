@@ -57,16 +57,6 @@ find_epoch(const char *data, const char *set, char epoch[EPOCH_SIZE + 1],
                                    "there is no set %s in %s", set, data);
 }
 
-static void
-print_key(const struct note_key *key, void *user)
-{
-    char text[NOTE_KEY_SIZE];
-
-    (void)user;
-    note_key_write(text, key);
-    puts(text);
-}
-
 static enum exit_code
 run_show(const struct arguments *given)
 {
@@ -74,6 +64,7 @@ run_show(const struct arguments *given)
     const char *set = given->operands[0];
     char epoch[EPOCH_SIZE + 1], name[NOTE_NAME_SIZE], url[512] = "";
     struct checkpoint_keys *keys = NULL;
+    struct buf lines = {.max = CHECKPOINT_KEYS_MAX * (NOTE_KEY_SIZE + 1)};
     struct problem why = {""};
     enum status rc = find_epoch(values->data, set, epoch, &why);
 
@@ -87,7 +78,9 @@ run_show(const struct arguments *given)
     if (rc)
         return command_fail(given, rc, &why);
     checkpoint_origin(name, url, set, epoch);
-    checkpoint_keys_each(keys, name, print_key, NULL);
+    checkpoint_keys_write(keys, name, &lines);
+    fwrite(lines.data, 1, lines.size, stdout);
+    buf_fini(&lines);
     checkpoint_keys_close(keys);
     return EXIT_GOOD;
 }

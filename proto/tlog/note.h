@@ -105,8 +105,8 @@ MUST_CHECK enum status tlog_proof_read(struct slice bytes,
                                        struct tlog_proof *proof,
                                        struct problem *why);
 
-/* Appends a proof up to the checkpoint, which follows. `extra`: what is not
- * authenticated; empty: none. */
+/* Appends a proof up to the checkpoint, which follows. The checkpoint does not
+ * sign `extra`; an empty one is left out. */
 void tlog_proof_write(struct buf *to, struct slice extra, uint64_t index,
                       const struct tree_path *path);
 
