@@ -250,39 +250,27 @@ note_sign(struct buf *to, struct slice text, const char *name,
     return is_signed;
 }
 
-/* Takes the signature of the key out of its line; false: it is another's. */
-static bool
-take_signature(struct slice line, const struct note_key *key,
-               unsigned char bytes[SIGNED_MAX])
-{
-    size_t size = SIGNED_MAX - (key->kind == NOTE_COSIGNATURE ? 0 : TIME_SIZE);
-    unsigned char id[ID_SIZE];
-
-    if (!slice_skip_start(&line, DASH) ||
-        !slice_is(slice_take(&line, ' '), key->name) ||
-        !base64_is(line, bytes, size))
-        return false;
-    key_id(key->name, key->kind, key->public, id);
-    return memcmp(id, bytes, ID_SIZE) == 0;
-}
-
 /* As note_check; *line: the signature's. */
 static enum status
 check_line(const struct note *note, const struct note_key *key,
            uint64_t *time_s, struct slice *line, struct problem *why)
 {
+    size_t size = SIGNED_MAX - (key->kind == NOTE_COSIGNATURE ? 0 : TIME_SIZE);
     struct slice rest = note->signatures;
-    unsigned char bytes[SIGNED_MAX];
+    unsigned char bytes[SIGNED_MAX], id[ID_SIZE];
 
     *time_s = 0;
+    key_id(key->name, key->kind, key->public, id);
     while (rest.size > 0) {
+        struct slice signature = {(char *)bytes + ID_SIZE, size - ID_SIZE},
+                     text;
         struct buf message = {.max = NOTE_BYTES_MAX + 64};
-        struct slice signature = {(char *)bytes + ID_SIZE,
-                                  TIME_SIZE + SIGNATURE_BYTES};
         bool is_right;
 
-        *line = slice_take(&rest, '\n');
-        if (!take_signature(*line, key, bytes))
+        text = *line = slice_take(&rest, '\n');
+        if (!slice_skip_start(&text, DASH) ||
+            !slice_is(slice_take(&text, ' '), key->name) ||
+            !base64_is(text, bytes, size) || memcmp(id, bytes, ID_SIZE) != 0)
             continue;
         if (key->kind == NOTE_COSIGNATURE)
             (void)!slice_take_big_endian(&signature, time_s, TIME_SIZE);

@@ -110,7 +110,7 @@ tree_tile_write(char to[TILE_PATH_SIZE], unsigned level, uint64_t number,
         snprintf(to, (size_t)(end - to), ".p/%u", width);
 }
 
-/* Adds the digits before `end` to *number, whatever stands between them. */
+/* Adds the digits before `end` to *number, and skips all other characters. */
 static size_t
 read_digits(struct slice text, size_t at, char end, uint64_t *number)
 {
