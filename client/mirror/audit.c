@@ -215,29 +215,15 @@ prepare_set(struct audit *a, const char *url, int64_t mine)
     return true;
 }
 
-/* Reports how all sets were compared, and at which position the first one. */
+/* Makes the copies equal to the sets, and reports how, and at which position
+ * the first one. False: `why`, or the audit has failed. */
 static bool
-report_compared(struct audit *a)
+compare_sets(struct audit *a, const char *source, struct problem *why)
 {
     char position[TD_POSITION_SIZE], text[100];
     const char *url;
     int64_t set;
 
-    snprintf(text, sizeof(text), "requests: %u, differing ids: %zu",
-             a->counts.n_requests, a->counts.n_differing);
-    if (!mirror_db_next_set(&a->theirs.db, 0, &set, &url) ||
-        !mirror_db_set(&a->theirs.db, url, &set, position))
-        return false;
-    MIRROR_REPORT(&a->mine, TD_SYNC_COMPARED,
-                  .set = a->n_compared == 1 ? url : NULL, .why = text,
-                  .position = position);
-    return true;
-}
-
-/* Makes the copies equal to the sets. False: `why`, or the audit has failed. */
-static bool
-compare_sets(struct audit *a, const char *source, struct problem *why)
-{
     for (size_t i = 0; i < a->n_compared && !why->rc; i++)
         (void)!reconcile_find(a->compared[i], why);
     if (!why->rc && a->counts.n_differing > 0)
@@ -245,7 +231,15 @@ compare_sets(struct audit *a, const char *source, struct problem *why)
     for (size_t i = 0;
          i < a->n_compared && a->counts.n_differing > 0 && !why->rc; i++)
         (void)!reconcile_settle(a->compared[i], why);
-    return !why->rc && report_compared(a);
+    snprintf(text, sizeof(text), "requests: %u, differing ids: %zu",
+             a->counts.n_requests, a->counts.n_differing);
+    if (why->rc || !mirror_db_next_set(&a->theirs.db, 0, &set, &url) ||
+        !mirror_db_set(&a->theirs.db, url, &set, position))
+        return false;
+    MIRROR_REPORT(&a->mine, TD_SYNC_COMPARED,
+                  .set = a->n_compared == 1 ? url : NULL, .why = text,
+                  .position = position);
+    return true;
 }
 
 /* Copies what the mirror followed of a set. */

@@ -126,37 +126,6 @@ read_own(struct reconciliation *r)
     return true;
 }
 
-static enum status
-compare_all(struct reconciliation *r, struct problem *why)
-{
-    struct negentropy n = {.ids = &r->array.ids,
-                           .max_bytes = MESSAGE_MAX,
-                           .max_ranges = RANGES_MAX,
-                           .have = &r->have,
-                           .need = &r->need};
-    struct buf question = {.max = 2 * MESSAGE_MAX}, answer;
-    enum status rc = negentropy_begin(&n, &question, why);
-
-    for (unsigned i = 0; !rc && question.size > 0; i++) {
-        if (i == ROUNDS_MAX) {
-            rc = problem(why, STATUS_MALFORMED,
-                         "%.800s: the comparison has no end", r->href);
-            break;
-        }
-        rc = ask(r, "", buf_slice(&question), 2 * MESSAGE_MAX, &answer, why);
-        buf_clear(&question);
-        if (!rc)
-            rc = negentropy_compare(&n, buf_slice(&answer), &question, why);
-        buf_fini(&answer);
-    }
-    r->counts->n_differing += (r->have.size + r->need.size) / DIGEST_SIZE;
-    buf_fini(&question);
-    return rc == STATUS_STOPPED && (r->have.failed || r->need.failed)
-               ? problem(why, STATUS_TOO_LARGE, "more than %d resources differ",
-                         RECONCILE_MOST)
-               : rc;
-}
-
 static void
 on_offer(const struct td_offer *offer, void *user)
 {
@@ -190,14 +159,39 @@ reconcile_new(struct mirror *m, const char *url,
 enum status
 reconcile_find(struct reconciliation *r, struct problem *why)
 {
+    struct negentropy n = {.ids = &r->array.ids,
+                           .max_bytes = MESSAGE_MAX,
+                           .max_ranges = RANGES_MAX,
+                           .have = &r->have,
+                           .need = &r->need};
+    struct buf question = {.max = 2 * MESSAGE_MAX}, answer;
     char position[TD_POSITION_SIZE];
+    enum status rc;
 
     if (!mirror_db_set(&r->m->db, r->url, &r->set, position) || !read_own(r))
         return problem(why, STATUS_IO, "%s", r->m->why.text);
     if (position_read(slice_of(position), &r->place))
         return problem(why, STATUS_INVALID, "%s is no position of a log",
                        position);
-    return compare_all(r, why);
+    rc = negentropy_begin(&n, &question, why);
+    for (unsigned i = 0; !rc && question.size > 0; i++) {
+        if (i == ROUNDS_MAX) {
+            rc = problem(why, STATUS_MALFORMED,
+                         "%.800s: the comparison has no end", r->href);
+            break;
+        }
+        rc = ask(r, "", buf_slice(&question), 2 * MESSAGE_MAX, &answer, why);
+        buf_clear(&question);
+        if (!rc)
+            rc = negentropy_compare(&n, buf_slice(&answer), &question, why);
+        buf_fini(&answer);
+    }
+    r->counts->n_differing += (r->have.size + r->need.size) / DIGEST_SIZE;
+    buf_fini(&question);
+    return rc == STATUS_STOPPED && (r->have.failed || r->need.failed)
+               ? problem(why, STATUS_TOO_LARGE, "more than %d resources differ",
+                         RECONCILE_MOST)
+               : rc;
 }
 
 /* Settling */

@@ -52,19 +52,6 @@ bound_of_byte(unsigned byte)
     return bound;
 }
 
-/* The shortest bound between two ids. */
-static struct negentropy_bound
-bound_between(const struct digest *a, const struct digest *b)
-{
-    struct negentropy_bound bound = {.timestamp = 0};
-    size_t same = 0;
-
-    while (same < DIGEST_SIZE - 1 && a->bytes[same] == b->bytes[same])
-        same++;
-    memcpy(bound.id.bytes, b->bytes, same + 1);
-    return bound;
-}
-
 /* Reading */
 
 /* Base 128, the highest digit first, with as few digits as possible. */
@@ -276,10 +263,13 @@ static bool
 split_at_id(const struct digest *id, void *user)
 {
     struct writing *w = user;
-    struct negentropy_bound bound;
+    struct negentropy_bound bound = {.timestamp = 0};
+    size_t same = 0;
 
-    if (w->part.n == w->part_n) {
-        bound = bound_between(&w->last, id);
+    if (w->part.n == w->part_n) { /* the shortest bound between two ids */
+        while (same < DIGEST_SIZE - 1 && w->last.bytes[same] == id->bytes[same])
+            same++;
+        memcpy(bound.id.bytes, id->bytes, same + 1);
         add_fingerprint(w, &bound, &w->part);
         w->part = (struct id_sum){.n = 0};
     }
