@@ -99,18 +99,6 @@ make_key(struct witness *w, const char *name, struct problem *why)
     return rc;
 }
 
-/* Takes the name and the secret out of the text of the file. */
-static enum status
-read_key(struct witness *w, struct slice text, struct problem *why)
-{
-    struct slice line = slice_take(&text, '\n');
-
-    if (!slice_skip_start(&line, "# ") || note_key_read(line, &w->own, NULL) ||
-        w->own.kind != NOTE_COSIGNATURE)
-        return STATUS_INVALID;
-    return signing_key_read(&w->signing, slice_take(&text, '\n'), why);
-}
-
 /* Reads our own key, or makes it, when the address is known. */
 static enum status
 open_key(struct witness *w, struct problem *why)
@@ -118,22 +106,27 @@ open_key(struct witness *w, struct problem *why)
     const char *name = w->options->name;
     struct file_path path = file_path("%s/" KEY_FILE, w->options->dir);
     char text[NOTE_KEY_SIZE + 128];
-    size_t size = sizeof(text);
+    struct slice rest = {text, sizeof(text)}, line;
     enum status rc;
 
     if (access(path.text, F_OK))
         return make_key(
             w, name ? name : strstr(td_callback_url(w->callback), "://") + 3,
             why);
-    rc = secret_file_read(path.text, text, &size, why);
-    if (!rc)
-        rc = read_key(w, (struct slice){text, size}, why);
+    rc = secret_file_read(path.text, text, &rest.size, why);
+    if (!rc) {
+        line = slice_take(&rest, '\n');
+        rc = !slice_skip_start(&line, "# ") ||
+                     note_key_read(line, &w->own, NULL) ||
+                     w->own.kind != NOTE_COSIGNATURE ||
+                     (name && strcmp(name, w->own.name) != 0)
+                 ? STATUS_INVALID
+                 : signing_key_read(&w->signing, slice_take(&rest, '\n'), why);
+    }
     OPENSSL_cleanse(text, sizeof(text));
-    return rc == STATUS_INVALID ||
-                   (!rc && name && strcmp(name, w->own.name) != 0)
-               ? problem(why, STATUS_INVALID, "%s: it is no key of %s",
-                         path.text, name ? name : "a witness")
-               : rc;
+    return rc == STATUS_INVALID ? problem(why, rc, "%s: it is no key of %s",
+                                          path.text, name ? name : "a witness")
+                                : rc;
 }
 
 /* Logs */
@@ -529,22 +522,6 @@ judge_next(struct witness *w)
 /* Life */
 
 static enum status
-open_state(struct witness *w, struct problem *why)
-{
-    struct file_path path = file_path("%s/" STATE_FILE, w->options->dir);
-    enum status rc = file_make_dirs(w->options->dir, why);
-
-    if (!rc)
-        rc = db_open_kind(&w->db, &kind, path.text, why);
-    if (!rc &&
-        td_callback_open(w->client, w->options->listen, NULL, &w->callback))
-        rc = STATUS_IO;
-    if (!rc)
-        rc = open_key(w, why);
-    return rc;
-}
-
-static enum status
 serve(struct witness *w)
 {
     char key[NOTE_KEY_SIZE];
@@ -569,6 +546,8 @@ enum status
 witness_run(struct td_client *client, const struct witness_options *options)
 {
     struct witness w = {.options = options, .client = client};
+    struct file_path path = file_path("%s/" STATE_FILE, options->dir);
+    struct problem *why = &client->problem;
     enum status rc;
     struct submission *one;
 
@@ -577,7 +556,13 @@ witness_run(struct td_client *client, const struct witness_options *options)
     for (char *const *at = options->urls; *at; at++)
         if (client_add_source(client, *at))
             return STATUS_MEMORY;
-    rc = open_state(&w, &client->problem);
+    rc = file_make_dirs(options->dir, why);
+    if (!rc)
+        rc = db_open_kind(&w.db, &kind, path.text, why);
+    if (!rc && td_callback_open(client, options->listen, NULL, &w.callback))
+        rc = STATUS_IO;
+    if (!rc)
+        rc = open_key(&w, why);
     if (!rc)
         rc = serve(&w);
     list_until_empty (one, &w.waiting, node) {
