@@ -110,5 +110,5 @@ struct set_progress {
     struct fetch_progress fetch;
     struct build_progress builds[GENERATION_STATES];
     struct dump_progress dump;
-    struct candidate *candidate; /* witnesses.c, whose lock guards it */
+    struct candidate *candidate; /* witnesses.c; its lock guards it */
 };

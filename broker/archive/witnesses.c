@@ -159,15 +159,24 @@ keep_file(struct witnesses *w, struct candidate *c)
         buf_fini(&c->text);
 }
 
-/* A set that had candidates in a former life of the process has their file. */
-static void
-read_kept(struct witnesses *w, struct candidate *c, const struct head *head)
+/* Finds the candidate of a set, or makes it. A set that had candidates in a
+ * former life of the process has their file. */
+static struct candidate *
+find_candidate(struct witnesses *w, struct set *set, const struct head *head)
 {
+    struct candidate *c = set->progress->candidate;
     struct buf lines = {.max = NOTE_BYTES_MAX};
     struct checkpoint kept;
     struct note note;
 
-    if (checkpoint_read_witnessed(c->set, head, &c->text, &note, &kept) &&
+    if (c)
+        return c;
+    if (!ONE_MORE(w->order, &w->capacity, w->n_order))
+        return NULL;
+    c = memory_new(1, sizeof(*c) + w->n * sizeof(c->of[0]));
+    c->set = set;
+    c->text.max = NOTE_BYTES_MAX;
+    if (checkpoint_read_witnessed(set, head, &c->text, &note, &kept) &&
         kept.size <= head->last) {
         c->size = kept.size;
         c->us = head->last_us;
@@ -183,21 +192,6 @@ read_kept(struct witnesses *w, struct candidate *c, const struct head *head)
     }
     buf_fini(&lines);
     keep_file(w, c);
-}
-
-static struct candidate *
-find_candidate(struct witnesses *w, struct set *set, const struct head *head)
-{
-    struct candidate *c = set->progress->candidate;
-
-    if (c)
-        return c;
-    if (!ONE_MORE(w->order, &w->capacity, w->n_order))
-        return NULL;
-    c = memory_new(1, sizeof(*c) + w->n * sizeof(c->of[0]));
-    c->set = set;
-    c->text.max = NOTE_BYTES_MAX;
-    read_kept(w, c, head);
     w->order[w->n_order++] = set->progress->candidate = c;
     return c;
 }

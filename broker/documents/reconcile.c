@@ -135,14 +135,6 @@ open_present(struct present *p, const struct document_wish *wish,
     return p->is_small ? read_small(p, why) : read_state(p, least, why);
 }
 
-static void
-close_present(struct present *p)
-{
-    db_close(&p->db);
-    buf_fini(&p->lines);
-    free(p->all);
-}
-
 /* Adds the entry of a resource. False: there is no room. */
 static bool
 add_entry(struct buf *to, struct slice entry)
@@ -220,6 +212,8 @@ reconcile_answer(struct buf *to, const struct document_wish *wish,
         }
         rc = negentropy_answer(&n, body, to, why);
     }
-    close_present(&p);
+    db_close(&p.db);
+    buf_fini(&p.lines);
+    free(p.all);
     return rc;
 }

@@ -646,36 +646,28 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
 
 /* Ids for all keys */
 
-/* The next STEP_IDS keys without an id, in their order, with the second half
- * that each is to have. */
-static enum status
-read_keys(struct resources *r, struct gathered *rows, size_t *n,
-          struct problem *why)
-{
-    struct slice key, entry;
-    struct db_rows found =
-        DB_SELECT(&r->fold.db, NULL, why,
-                  "SELECT key, entry FROM keys CROSS JOIN resources USING (id)"
-                  " WHERE key>? ORDER BY key LIMIT ?",
-                  db_blob(buf_slice(&r->ids)), STEP_IDS);
-
-    for (*n = 0; DB_NEXT(&found, &key, &entry); ++*n) {
-        memcpy(&rows[*n].last.key, key.data,
-               key.size < RESOURCE_KEY_SIZE ? key.size : RESOURCE_KEY_SIZE);
-        compute_rest(rows[*n].rest, entry);
-    }
-    return db_rows_end(&found);
-}
-
-/* The last step makes `ids` higher than any key. */
+/* Gives ids to the next STEP_IDS keys without one, in their order. The last
+ * step makes `ids` higher than any key. */
 static enum status
 add_ids(struct resources *r, struct gathered *rows, struct problem *why)
 {
     static const char all[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff"
                               "\xff\xff\xff\xff\xff\xff\xff\xff";
+    struct slice key, entry;
     size_t n;
-    enum status rc = read_keys(r, rows, &n, why);
+    struct db_rows found =
+        DB_SELECT(&r->fold.db, NULL, why,
+                  "SELECT key, entry FROM keys CROSS JOIN resources USING (id)"
+                  " WHERE key>? ORDER BY key LIMIT ?",
+                  db_blob(buf_slice(&r->ids)), STEP_IDS);
+    enum status rc;
 
+    for (n = 0; DB_NEXT(&found, &key, &entry); n++) {
+        memcpy(&rows[n].last.key, key.data,
+               key.size < RESOURCE_KEY_SIZE ? key.size : RESOURCE_KEY_SIZE);
+        compute_rest(rows[n].rest, entry);
+    }
+    rc = db_rows_end(&found);
     buf_clear(&r->ids);
     buf_add(&r->ids, all, sizeof(all) - 1);
     for (size_t i = 0; !rc && i < n; i++)
