@@ -253,39 +253,14 @@ read_folded(struct tree_view *v, const char *dir, const struct head *head,
     return STATUS_OK;
 }
 
-/* Hashes the entries of the log behind the rows, up to v->size. */
-static enum status
-read_unfolded(struct tree_view *v, struct log *log, struct log_set *set,
-              struct digest *chain, struct problem *why)
-{
-    uint64_t at = v->folded;
-    enum status rc = STATUS_OK;
-
-    v->leaves = memory_new((size_t)(v->size - at) + 1, sizeof(*v->leaves));
-    if (!v->leaves)
-        return problem_memory(why);
-    while (!rc && at < v->size) {
-        struct batch *batch = NULL;
-
-        rc = log_read(log, set, at, LOG_DISK, &batch, why);
-        if (rc || !batch)
-            return rc ? rc : STATUS_GONE;
-        for (; at < batch->last && at < v->size; at++) {
-            digest_add(chain, batch_slice(batch, at, at + 1));
-            tree_leaf(&v->leaves[at - v->folded], chain);
-        }
-        v->us = batch_time(batch, at);
-        batch_unref(batch);
-    }
-    return rc;
-}
-
-/* Decides how many leaves the tree has, and reads those that are in no row. */
+/* Decides how many leaves the tree has, and hashes the entries of the log that
+ * are in no row. */
 static enum status
 read_leaves(struct tree_view *v, struct log *log, struct log_set *set,
             const struct head *head, uint64_t upto, struct digest chain,
             struct problem *why)
 {
+    uint64_t at = v->folded;
     enum status rc = STATUS_OK;
 
     v->size = upto > 0 ? upto : head->last;
@@ -299,10 +274,26 @@ read_leaves(struct tree_view *v, struct log *log, struct log_set *set,
                        "the tree of the set is not built yet");
     if (v->size > v->folded + TREE_UNFOLDED_MAX)
         v->size = v->folded;
-    if (v->size > v->folded)
-        rc = read_unfolded(v, log, set, &chain, why);
+    if (v->size > at) {
+        v->leaves = memory_new((size_t)(v->size - at), sizeof(*v->leaves));
+        if (!v->leaves)
+            return problem_memory(why);
+    }
+    while (at < v->size) {
+        struct batch *batch = NULL;
+
+        rc = log_read(log, set, at, LOG_DISK, &batch, why);
+        if (rc || !batch)
+            return rc ? rc : STATUS_GONE;
+        for (; at < batch->last && at < v->size; at++) {
+            digest_add(&chain, batch_slice(batch, at, at + 1));
+            tree_leaf(&v->leaves[at - v->folded], &chain);
+        }
+        v->us = batch_time(batch, at);
+        batch_unref(batch);
+    }
     /* The log may be an older copy than the one that was folded. */
-    if (!rc && v->size == head->last && v->size >= v->folded &&
+    if (v->size == head->last && v->size >= v->folded &&
         !digest_is_equal(&chain, &head->digest))
         rc = problem(why, STATUS_BUSY,
                      "the tree of the set is not that of its log");
