@@ -36,38 +36,27 @@ static const struct option rotate_rows[] = {
     {DATA_ROW},
 };
 
-/* Finds the epoch of a set. */
-static enum status
-find_epoch(const char *data, const char *set, char epoch[EPOCH_SIZE + 1],
-           struct problem *why)
-{
-    char text[EPOCH_SIZE + 1] = "";
-    struct file_path path = file_path("%s/tidings.db", data);
-    struct db db = {NULL};
-    enum status rc = db_open(&db, path.text, DB_READER, why);
-
-    if (!rc)
-        rc = db_find(&db, "read tidings.db", why, NULL,
-                     "SELECT epoch FROM sets WHERE name=?", DB_VALUES(set),
-                     DB_INTO(&text));
-    db_close(&db);
-    memcpy(epoch, text, sizeof(text));
-    return rc || text[0] ? rc
-                         : problem(why, STATUS_NOT_FOUND,
-                                   "there is no set %s in %s", set, data);
-}
-
 static enum exit_code
 run_show(const struct arguments *given)
 {
     struct values *values = given->values;
     const char *set = given->operands[0];
-    char epoch[EPOCH_SIZE + 1], name[NOTE_NAME_SIZE], url[512] = "";
+    char epoch[EPOCH_SIZE + 1] = "", name[NOTE_NAME_SIZE], url[512] = "";
+    struct file_path path = file_path("%s/tidings.db", values->data);
+    struct db db = {NULL};
     struct checkpoint_keys *keys = NULL;
     struct buf lines = {.max = CHECKPOINT_KEYS_MAX * (NOTE_KEY_SIZE + 1)};
     struct problem why = {""};
-    enum status rc = find_epoch(values->data, set, epoch, &why);
+    enum status rc = db_open(&db, path.text, DB_READER, &why);
 
+    if (!rc)
+        rc = db_find(&db, "read tidings.db", &why, NULL,
+                     "SELECT epoch FROM sets WHERE name=?", DB_VALUES(set),
+                     DB_INTO(&epoch));
+    db_close(&db);
+    if (!rc && !epoch[0])
+        rc = problem(&why, STATUS_NOT_FOUND, "there is no set %s in %s", set,
+                     values->data);
     if (values->public_url[0])
         snprintf(url, sizeof(url), "%s", values->public_url);
     else if (!rc)
