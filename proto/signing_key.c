@@ -39,13 +39,12 @@ signing_key_read(struct signing_key **key, struct slice text,
                  struct problem *why)
 {
     unsigned char secret[SIGNING_KEY_SIZE + 4];
+    bool is_secret = BASE64_ROOM(text) <= sizeof(secret) &&
+                     base64_decode(text, secret) == SIGNING_KEY_SIZE;
 
-    if (BASE64_ROOM(text) > sizeof(secret) ||
-        base64_decode(text, secret) != SIGNING_KEY_SIZE)
-        return STATUS_INVALID;
-    *key = signing_key_new(secret);
+    *key = is_secret ? signing_key_new(secret) : NULL;
     OPENSSL_cleanse(secret, sizeof(secret));
-    return *key ? STATUS_OK : problem_memory(why);
+    return !is_secret ? STATUS_INVALID : *key ? STATUS_OK : problem_memory(why);
 }
 
 struct signing_key *
