@@ -187,6 +187,35 @@ TEST(other_users_may_read_what_the_directory_lets_them)
     }
 }
 
+TEST(a_small_file_is_stored_and_read_whole_and_a_secret_is_for_its_owner)
+{
+    int dir = tempdir_fd(state);
+    const char *path = tempdir_path(state);
+    struct problem why = {""};
+    char bytes[8];
+
+    assert_int_equal(fchmod(dir, 0755), 0);
+    assert_int_equal(file_store(dir, "line", "text", NULL), STATUS_OK);
+    assert_int_equal(file_store_bytes(dir, "open", SLICE("a\0b"), false, NULL),
+                     STATUS_OK);
+    assert_int_equal(file_store_in(path, "secret", SLICE(""), true, NULL),
+                     STATUS_OK);
+    assert_int_equal(mode_of(dir, "open"), 0644);
+    assert_int_equal(mode_of(dir, "secret"), 0600);
+    assert_file(dir, "line", "text\n");
+
+    assert_int_equal(file_read(dir, "open", bytes, sizeof(bytes)), 3);
+    assert_memory_equal(bytes, "a\0b", 3);
+    assert_int_equal(file_read(dir, "line", bytes, 2), 2);
+    assert_int_equal(file_read(dir, "secret", bytes, sizeof(bytes)), 0);
+    assert_int_equal(file_read(dir, "missing", bytes, sizeof(bytes)), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(file_store_in("/nowhere", "x", SLICE(""), true, &why),
+                     STATUS_IO);
+    assert_string_equal(why.text,
+                        "cannot open /nowhere: No such file or directory");
+}
+
 /* A file being made */
 
 /* readers see the old file or the new one, whole. */

@@ -48,3 +48,34 @@ TEST(no_two_keys_are_the_same)
     assert_true(signing_key_make(b));
     assert_memory_not_equal(a, b, sizeof(a));
 }
+
+TEST(reads_a_secret_as_text)
+{
+    static const char *const none[] = {
+        "",
+        "AAAA",
+        "no key",
+        "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
+        "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2AA",
+        "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=nWGxne/9WmC6hEr0"};
+
+    char text[SIGNING_KEY_TEXT], public[2 * SIGNING_KEY_SIZE + 1];
+    struct signing_key *key = NULL;
+
+    assert_int_equal(
+        signing_key_read(
+            &key, SLICE("nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A="), NULL),
+        STATUS_OK);
+    *hex_write(public, signing_key_public(key), SIGNING_KEY_SIZE) = '\0';
+    assert_string_equal(
+        public,
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a");
+    signing_key_free(key);
+
+    assert_true(signing_key_make_text(text));
+    assert_int_equal(signing_key_read(&key, slice_of(text), NULL), STATUS_OK);
+    signing_key_free(key);
+    for (size_t i = 0; i < N_ELEMENTS(none); i++)
+        assert_int_equal(signing_key_read(&key, slice_of(none[i]), NULL),
+                         STATUS_INVALID);
+}
