@@ -274,8 +274,8 @@ is_of_history(const char *fault)
     return false;
 }
 
-/* Reports a checkpoint that is older than a broker lets it become: of a cache,
- * of a broker that is cut off, or of witnesses that are away. False: the
+/* Reports an old checkpoint: a cache may hand it on, or a broker that is cut
+ * off, or one whose witnesses are away. False: the
  * follower is over. */
 static bool
 report_age(struct td_follower *f)
