@@ -174,6 +174,8 @@ export interface Options {
  * The end of an iteration.
  *
  * - "gone": the broker cannot serve the position; see `earliest`, `last` and `restart`.
+ * - "rewound": the log of the same epoch lost entries that have come, or shows others; `last` as of
+ *   "gone". To accept that, follow from there.
  * - "removed": the set was removed.
  * - "unknown": there is no such set, or the reader may not know of it.
  * - "denied": the token is missing, has ended, or lacks the right.
@@ -183,7 +185,7 @@ export interface Options {
  *   same changes and the same `key` does no harm.
  */
 export class TidingsError extends Error {
-    code: 'gone' | 'removed' | 'unknown' | 'denied' | 'refused' | 'unreachable' | 'checkpoint';
+    code: 'gone' | 'rewound' | 'removed' | 'unknown' | 'denied' | 'refused' | 'unreachable' | 'checkpoint';
     /** The name of the set. */
     set?: string;
     /** The status of the answer. */

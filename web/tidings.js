@@ -51,7 +51,7 @@ const POST_RATE = 10; // bytes of a post that leave in a millisecond, at least
 /**
  * The end of a set, or of all. `code` is "gone" (the broker cannot serve the position: `earliest`
  * and `last` are positions that it can serve, `restart` is the URL of the set's Capability List),
- * "removed", "unknown" (there is no such set, or the reader may not know of it), "denied" or
+ * "rewound" (the log lost entries that have come, or has others), "removed", "unknown" (there is no such set, or the reader may not know of it), "denied" or
  * "refused" (`status` says more). Of a post also "unreachable".
  */
 export class TidingsError extends Error {
@@ -932,6 +932,10 @@ class Following {
         const { earliest, last, restart } = fact;
         if (!POSITION.test(earliest))
             return new Lost('the server names no earliest position');
+        const head = last && positionOf(last);
+        if (head && head.epoch === set.position?.epoch && head.seq < set.position.seq)
+            return new TidingsError('rewound', `the history of ${set.name} went back: entry ${set.position.seq} has come, `
+                + `and it now ends at ${head.seq}`, { set: set.name, last, restart });
         return new TidingsError('gone', reasonOf(fact), { set: set.name, earliest, last, restart });
     }
 
@@ -1209,6 +1213,11 @@ class Following {
     async *#deliver(link, set, message) {
         if (!isWhole(message, this.#isFiltered))
             throw new Lost('a message has holes');
+        const { name, position, digest } = set;
+        const isThere = message.epoch === position?.epoch && message.last === position.seq;
+        if (isThere && digest && message.digest && message.digest !== digest)
+            throw new TidingsError('rewound', `the source shows another history of ${name}: the digest of entry `
+                + `${position.seq} is ${message.digest} there, ${digest} here`, { set: name });
         let news = newsOf(message, set.position);
         if (news === 'gap') {
             yield* this.#fill(link, set, message.after);
@@ -1296,7 +1305,7 @@ class Following {
             const position = await onGone?.(set.gone);
             if (!position)
                 throw set.gone;
-            set.position = positionOf(position);
+            Object.assign(set, { position: positionOf(position), digest: undefined });
         }
         set.gone = undefined;
     }

@@ -429,13 +429,25 @@ test('a position that is gone is an error that names the earliest', async () => 
     const rows = [
         [`${'a'.repeat(16)}-3`, problem(410, GONE)],
         ['4', stream(0, [event('gone', { detail: 'x', ...GONE })])],
-        [`${EPOCH}-12`, problem(410, GONE)], // ahead of the log
     ];
     for (const [position, answer] of rows) {
         const error = await failure({ position }, answer);
         const { code, earliest, last, restart } = error;
         assert.deepEqual({ code, earliest, last, restart }, { code: 'gone', ...GONE });
     }
+});
+
+test('a history that went back is an error of its own', async () => {
+    const onGone = () => assert.fail('nobody has accepted it');
+    for (const answer of [problem(410, GONE), stream(0, [event('gone', { detail: 'x', ...GONE })])]) {
+        const { code, last, message: said } = await failure({ position: `${EPOCH}-12`, onGone }, answer);
+        assert.deepEqual([code, last], ['rewound', GONE.last]);
+        assert.match(said, /^the history of news went back: entry 12 has come, and it now ends at 9$/);
+    }
+    const one = digest => event('changes', message(0, 1, { digest }));
+    const heartbeat = event('heartbeat', message(1, 1, { digest: 'sha-256:b' }));
+    plays(() => eventStream([one('sha-256:a')], false), () => eventStream([heartbeat], true));
+    await assert.rejects(broker.follow({ position: '0', onGone }, 2), { code: 'rewound', set: 'news' });
 });
 
 test('onGone says where to go on', async () => {
