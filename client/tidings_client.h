@@ -50,7 +50,8 @@ enum td_status {
     TD_IO,          /* a file or directory of this machine is unreadable,
                        unwritable, full, or in use by another process */
     TD_DIFFERENT,   /* td_audit, td_diff, td_verify: they found differences;
-                       td_sync: it could not get some resources */
+                       td_sync: it could not get some resources; a checkpoint
+                       is not signed as td_trust demands */
     TD_REWOUND      /* the log ends before the position, in the same epoch, or
                        has another digest there; td_accept_history */
 };

@@ -279,8 +279,9 @@ struct td_follow_options {
  *          TD_INVALID  url, after, since or a filter is malformed; nothing was
  *                      sent.
  *          TD_BROKEN   the server sent something wrong: no message, or one of
- *                      more than 16 MiB, a hole that nothing fills, a digest
- *                      that does not match.
+ *                      more than 16 MiB, or a hole that nothing fills.
+ *          TD_DIFFERENT  a checkpoint is not signed as td_trust demands
+ *                      (td_keep_checkpoints).
  *          TD_UNREACHABLE  until_caught_up: nothing new came for patience_ms,
  *                      or a list that was readable before is not now;
  *                      td_problem says why.

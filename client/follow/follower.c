@@ -140,11 +140,46 @@ follower_may_compare(const struct td_follower *f)
     return now_ms - c->compared_ms >= REBASE_LEAST_MS;
 }
 
+const char *
+follower_epoch(const struct td_follower *f, struct position *head)
+{
+    if (f->place.order.at.epoch[0])
+        return f->place.order.at.epoch;
+    return f->offered.position &&
+                   !position_read(slice_of(f->offered.position), head)
+               ? head->epoch
+               : "";
+}
+
+bool
+follower_checkpoint_is_due(const struct td_follower *f, bool is_end)
+{
+    const struct follower_checkpoint *c = &f->checkpoint;
+    const struct message_sequence *order = &f->place.order;
+    struct position head = {.seq = 0};
+    const char *epoch;
+
+    if (!f->client->checks || f->how.as_of)
+        return false;
+    if (!f->offered.checkpoint)
+        return true; /* and refused */
+    epoch = follower_epoch(f, &head);
+    /* Another log: its stream says so, and the follower has no place then. */
+    if (!epoch[0] || (head.epoch[0] && strcmp(head.epoch, epoch) != 0))
+        return false;
+    /* At a beginning there is no digest before the first message. */
+    return clock_steady_ms() >= c->due_ms ||
+           (order->has_digest && c->asked_seq != order->at.seq &&
+            (is_end || !c->has_digest));
+}
+
 bool
 follower_go(struct td_follower *f)
 {
     if (!f->search.is_sought)
         return f->phases[FOLLOWER_SEEKING]->begin(f);
+    if (follower_checkpoint_is_due(f, false))
+        return f->phases[FOLLOWER_PROVING]->begin(f);
     if (f->rebase.is_wanted || follower_may_compare(f))
         return f->phases[FOLLOWER_REBASING]->begin(f);
     return f->phases[f->how.as_of ? FOLLOWER_POLLING : FOLLOWER_LIVE]->begin(f);

@@ -312,10 +312,6 @@ bool follower_has_beginning(const struct td_follower *f);
 
 /* phase_checkpoint.c */
 
-/* True if the handle wants checkpoints, and one is to be looked at now.
- * `is_end`: the follower is about to end at its place. */
-bool follower_checkpoint_is_due(const struct td_follower *f, bool is_end);
-
 /* Begins a check that is due, beside a live connection. False: the follower has
  * ended. */
 bool follower_checkpoint_turn(struct td_follower *f);
@@ -433,7 +429,15 @@ void follower_enter(struct td_follower *f, enum follower_state state);
  * that is under way: a timer_fn. */
 void follower_continue(void *follower);
 
-/* Does the next step: seeks, takes a baseline, connects. False. */
+/* The epoch that the follower reads; "": it does not know. `head`: room. */
+const char *follower_epoch(const struct td_follower *f, struct position *head);
+
+/* True if the handle wants checkpoints, and one is to be looked at now.
+ * `is_end`: the follower is about to end at its place. */
+bool follower_checkpoint_is_due(const struct td_follower *f, bool is_end);
+
+/* Does the next step: seeks, looks at a checkpoint, takes a baseline, connects.
+ * False. */
 bool follower_go(struct td_follower *f);
 
 /* Least milliseconds between the end of a baseline and the next one: a source

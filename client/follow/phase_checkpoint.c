@@ -70,40 +70,6 @@ store(struct td_follower *f, const char *what, struct slice text,
                : STATUS_OK;
 }
 
-/* The epoch that the follower reads; "": it does not know. */
-static const char *
-epoch_of(const struct td_follower *f, struct position *head)
-{
-    if (f->place.order.at.epoch[0])
-        return f->place.order.at.epoch;
-    return f->offered.position &&
-                   !position_read(slice_of(f->offered.position), head)
-               ? head->epoch
-               : "";
-}
-
-bool
-follower_checkpoint_is_due(const struct td_follower *f, bool is_end)
-{
-    const struct follower_checkpoint *c = &f->checkpoint;
-    const struct message_sequence *order = &f->place.order;
-    struct position head = {.seq = 0};
-    const char *epoch;
-
-    if (!f->client->checks || f->how.as_of)
-        return false;
-    if (!f->offered.checkpoint)
-        return true; /* and refused */
-    epoch = epoch_of(f, &head);
-    /* Another log: its stream says so, and the follower has no place then. */
-    if (!epoch[0] || (head.epoch[0] && strcmp(head.epoch, epoch) != 0))
-        return false;
-    /* At a beginning there is no digest before the first message. */
-    return clock_steady_ms() >= c->due_ms ||
-           (order->has_digest && c->asked_seq != order->at.seq &&
-            (is_end || !c->has_digest));
-}
-
 /* Goes on with what waits for the check. */
 static void
 release(struct td_follower *f)
@@ -371,7 +337,7 @@ begin_check(struct td_follower *f)
     if (!c->is_lagging || strcmp(c->at.epoch, order->at.epoch) != 0) {
         c->at = order->at;
         slice_copy(c->at.epoch, sizeof(c->at.epoch),
-                   slice_of(epoch_of(f, &head)));
+                   slice_of(follower_epoch(f, &head)));
         c->has_digest = order->has_digest;
         c->digest = order->digest;
     }

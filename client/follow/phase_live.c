@@ -230,8 +230,6 @@ begin_live(struct td_follower *f)
                    ? f->phases[FOLLOWER_CHECKING]->begin(f)
                    : follower_fail(f, STATUS_OK, "%s", "");
     }
-    if (follower_checkpoint_is_due(f, false))
-        return f->phases[FOLLOWER_PROVING]->begin(f);
     if (catch_up_pays(f))
         return f->phases[FOLLOWER_CATCHING_UP]->begin(f);
     if (!transport) { /* all are unfit */

@@ -145,7 +145,7 @@ BOOKED = """
 
 
 def last_of(position):
-    return int(position.rpartition("-")[2])
+    return int(position.partition(" ")[0].rpartition("-")[2])  # a digest may follow
 
 
 def reached(mirror):

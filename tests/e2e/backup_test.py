@@ -177,6 +177,8 @@ def test_a_later_backup_copies_what_is_new(start_broker, backups, run):
     broker.restart()
     news.post(40)
     news.wait_list_files(3)
+    tree = broker.data / "sets" / news.name / "tree.db"  # a small set had none
+    wait_for("the tree", tree.exists)
     second = backups.make(broker, "--incremental")
     backups.check_whole()
     assert second.kept == 5  # and the Resource List, public-url and checkpoint.keys

@@ -650,7 +650,8 @@ def test_many_sets_and_changes_stay_small(start_broker, open_console):
             "#/sets/news/harvest",
             "tidings harvest",
             "source-urls",
-            "once accept-deletions dry-run state after min-free max-entries target-header json verbose",
+            "once accept-deletions accept-history dry-run state after min-free max-entries target-header json"
+            " verbose key witness require-witnesses",
         ),
     ],
     ids=["settings", "token", "subscription", "harvest"],

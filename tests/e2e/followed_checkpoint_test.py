@@ -611,6 +611,7 @@ def test_a_source_that_nobody_signs_is_refused(site, run, keys):
     options = ["--baseline", "first", "--key", keys(Key().verifier("a.example/sets/a/0123"))]
     done = run("tidings", "follow", site.link("/sitemap.xml"), *options, status=1)
     assert "has no checkpoints: nobody signs its history" in done.errors()
+    assert not done.out  # not even its baseline
 
 
 def test_asyncio_checks_too(scene):

@@ -95,9 +95,9 @@ class Frontend(http.Client):
         return True
 
     def end(self):
-        self.disconnect()
-        self.process.signal(15)
-        self.process.wait()
+        # It has nothing to keep. nginx without a master, which SIGTERM meets between its
+        # look at the signals and its wait, ends with the next event: never.
+        self.cut()
         self._keeper.close()
 
     def __repr__(self):
