@@ -142,6 +142,13 @@ struct trust_files {
             "so many of these are enough"                                     \
     }
 
+#define COSIGN_ROW(member)                                         \
+    {                                                              \
+        "cosign", "HOST:PORT", LENT(member), NULL,                 \
+            "be a witness of the source: listen there, and cosign" \
+            " its checkpoints"                                     \
+    }
+
 /* Gives the handle the keys of the files. EXIT_GOOD; else has printed why. */
 enum exit_code trust_files_use(const struct trust_files *files,
                                struct td_client *client);
@@ -150,6 +157,22 @@ enum exit_code trust_files_use(const struct trust_files *files,
  * (td_keep_checkpoints). */
 enum exit_code trust_files_follow(const struct trust_files *files,
                                   struct td_client *client, const char *path);
+
+/*
+ * A witness (witness.h) within a command that goes on for other reasons. It
+ * listens in the loop of that command's handle, and reads sets by one of its
+ * own.
+ */
+struct cosigner;
+
+/* Opens a witness of the first `n` operands with its state in `dir`; prints its
+ * address and key. The caller closes it, also after a failure, which was
+ * printed. */
+enum exit_code cosigner_open(struct cosigner **cosigner, const char *listen,
+                             const char *dir, struct td_client *client,
+                             const struct trust_files *trust,
+                             const struct arguments *arguments, size_t n);
+void cosigner_close(struct cosigner *cosigner);
 
 /* For those that wish some changes alone. */
 #define FILTER_ROWS                                                       \

@@ -14,6 +14,7 @@ struct harvest_values {
     struct harvest_options how;
     struct td_limits limits;
     struct trust_files trust;
+    const char *cosign; /* HOST:PORT; NULL: it is no witness */
     const char *state, *target_token_file;
     bool is_json, is_verbose;
     int error;                      /* of standard output, of errno.h */
@@ -37,6 +38,7 @@ static const struct option options[] = {
      "delete what was held back, if it is no more"},
     ACCEPT_HISTORY_ROW,
     TRUST_ROWS(trust),
+    COSIGN_ROW(cosign),
     {"skip-bad", NULL, FLAG(how.skips_bad), NULL,
      "rows that were left out are no failure"},
     {"dry-run", NULL, FLAG(how.is_dry), NULL,
@@ -341,7 +343,8 @@ run_harvest(const struct arguments *arguments)
     enum harvest_end end;
     size_t n = (size_t)arguments->n_operands - 1;
     struct harvest_source *sources = calloc(n, sizeof(*sources));
-    char state[STATE_PATH_MAX];
+    struct cosigner *cosigner = NULL;
+    char state[STATE_PATH_MAX], dir[STATE_PATH_MAX + 16];
     enum exit_code code;
 
     if (!sources)
@@ -364,6 +367,10 @@ run_harvest(const struct arguments *arguments)
         how->target = open_target(arguments, &code);
     if (how->target)
         code = open_sources(arguments, sources);
+    snprintf(dir, sizeof(dir), "%s.witness", state);
+    if (how->target && !code && values->cosign)
+        code = cosigner_open(&cosigner, values->cosign, dir, how->target,
+                             &values->trust, arguments, n);
     if (how->target && !code) {
         signals_stop_client(how->target);
         signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
@@ -376,6 +383,7 @@ run_harvest(const struct arguments *arguments)
         if (values->error)
             code = cannot_write(values->error);
     }
+    cosigner_close(cosigner);
     for (size_t i = 0; i < n; i++) {
         td_close(sources[i].client);
         td_close(sources[i].files);

@@ -15,6 +15,7 @@ struct mirror {
     struct td_audit_options audit;
     struct td_limits limits;  /* of the handle */
     struct trust_files trust; /* sync */
+    const char *cosign;       /* sync: HOST:PORT; NULL: it is no witness */
     bool is_json;
     bool reads_all;            /* audit: --full */
     bool is_diff;              /* tidings diff, no audit */
@@ -227,6 +228,7 @@ static const struct option sync_options[] = {
     {"compare", "SECONDS", PAUSE(sync.compare_ms, 1000, 4233600000), "86400",
      "between comparisons with the whole list"},
     TRUST_ROWS(trust),
+    COSIGN_ROW(cosign),
     {"no-dumps", NULL, SWITCH(sync.has_no_dumps), NULL,
      "fetch files one by one, even if the source has dumps"},
     {"no-mirrors", NULL, SWITCH(sync.has_no_mirrors), NULL,
@@ -242,6 +244,8 @@ static enum exit_code
 run_sync(const struct arguments *arguments)
 {
     struct mirror *m = arguments->values;
+    struct cosigner *cosigner = NULL;
+    char dir[PATH_MAX];
     enum exit_code code;
     enum td_status rc;
 
@@ -250,10 +254,16 @@ run_sync(const struct arguments *arguments)
     code = open_mirror(m, arguments, arguments->operands[0]);
     if (!code)
         code = trust_files_use(&m->trust, m->client);
+    snprintf(dir, sizeof(dir), "%s/.tidings/witness", arguments->operands[1]);
+    if (!code && m->cosign)
+        code = cosigner_open(&cosigner, m->cosign, dir, m->client, &m->trust,
+                             arguments, 1);
+    rc = code ? TD_OK
+              : td_sync(m->client, arguments->operands[0],
+                        arguments->operands[1], &m->sync);
+    cosigner_close(cosigner);
     if (code)
         return code;
-    rc = td_sync(m->client, arguments->operands[0], arguments->operands[1],
-                 &m->sync);
     progress_clear();
     if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
         print_values(false,

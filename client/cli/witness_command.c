@@ -62,6 +62,63 @@ run_witness(const struct arguments *arguments)
     return code;
 }
 
+struct cosigner {
+    struct witness_options how;
+    struct witness *witness;
+    struct td_client *reader;
+    char *dir, **urls;
+};
+
+static void
+say_ready(const char *url, const char *key)
+{
+    say("cosigns at %s %s", url, key);
+}
+
+enum exit_code
+cosigner_open(struct cosigner **cosigner, const char *listen, const char *dir,
+              struct td_client *client, const struct trust_files *trust,
+              const struct arguments *arguments, size_t n)
+{
+    struct cosigner *c = *cosigner = calloc(1, sizeof(*c));
+    enum exit_code code;
+
+    if (!trust->keys)
+        return bad_usage("--cosign needs the --key of the source");
+    if (c) {
+        c->dir = strdup(dir);
+        c->urls = calloc(n + 1, sizeof(*c->urls));
+    }
+    if (!c || !c->dir || !c->urls)
+        return failed(NO_MEMORY);
+    memcpy(c->urls, arguments->operands, n * sizeof(*c->urls));
+    c->how = (struct witness_options){.listen = listen,
+                                      .dir = c->dir,
+                                      .urls = c->urls,
+                                      .on_ready = say_ready,
+                                      .on_text = say_text};
+    c->reader = open_client(arguments, c->urls[0], &code);
+    if (!code)
+        code = trust_files_use(trust, c->reader);
+    return code ? code
+                : exit_of(
+                      client,
+                      client_end(client, witness_open(client, c->reader,
+                                                      &c->how, &c->witness)));
+}
+
+void
+cosigner_close(struct cosigner *c)
+{
+    if (!c)
+        return;
+    witness_close(c->witness);
+    td_close(c->reader);
+    free(c->dir);
+    free(c->urls);
+    free(c);
+}
+
 const struct command witness_command = {
     .name = "witness",
     .operands = "SET-URL|SOURCE-URL...",

@@ -53,7 +53,9 @@ struct submission {
 
 struct witness {
     const struct witness_options *options;
-    struct td_client *client;
+    struct td_client *client; /* of the server */
+    struct td_client *reader; /* of the sets; the same, or another one, ... */
+    struct timer timer;       /* ... which reads when this ends */
     struct db db;
     struct signing_key *signing;
     struct note_key own;
@@ -255,7 +257,7 @@ static unsigned
 check_signatures(const struct witness *w, const struct request *r,
                  const char *origin, struct buf *to)
 {
-    const struct trust *trust = w->client->trust;
+    const struct trust *trust = w->reader->trust;
     unsigned status = 404;
 
     for (size_t i = 0; trust && i < trust->n_keys; i++) {
@@ -357,13 +359,13 @@ compare_root(struct witness *w, struct followed *f, const struct request *r,
     enum status rc = STATUS_OK;
 
     if (new->size > 0)
-        rc = source_tree_read(w->client, url, epoch, &f->tree, new->size, &edge,
+        rc = source_tree_read(w->reader, url, epoch, &f->tree, new->size, &edge,
                               clock_steady_ms() + reading_ms);
     tree_edge_root(&edge, &root);
     if (rc == STATUS_CONFLICT) {
-        say_reply(reply, 404, td_problem(w->client));
+        say_reply(reply, 404, td_problem(w->reader));
     } else if (rc) {
-        say_reply(reply, 503, td_problem(w->client));
+        say_reply(reply, 503, td_problem(w->reader));
         reply->retry_after_s = RETRY_S;
         w->is_unread = rc == STATUS_BUSY;
     } else if (!digest_is_equal(&root, &new->root)) {
@@ -491,6 +493,8 @@ on_request(struct arrival *arrival, struct reply *reply, void *user)
     list_append(&w->waiting, &one->node);
     w->n_waiting++;
     w->has_some = true;
+    if (w->reader != w->client)
+        timer_start(&w->timer, 0);
 }
 
 /* Judges the first request that waits. A reading that was not done in its time
@@ -504,7 +508,7 @@ judge_next(struct witness *w)
 
     list_remove(&one->node);
     w->n_waiting--;
-    client_begin(w->client);
+    client_begin(w->reader);
     judge(w, buf_slice(&one->body), one->from ? READING_MS : LONGER_MS, &reply);
     if (one->from)
         callback_answer(one->from, &reply);
@@ -521,59 +525,92 @@ judge_next(struct witness *w)
 
 /* Life */
 
-static enum status
-serve(struct witness *w)
+static void
+on_timer(void *user)
 {
-    char key[NOTE_KEY_SIZE];
-    enum status rc = STATUS_OK;
+    struct witness *w = user;
 
-    w->callback->only = route_new(w->callback, BODY_MAX, on_request, w);
-    if (!w->callback->only)
-        return problem_memory(&w->client->problem);
+    if (!list_is_empty(&w->waiting))
+        judge_next(w);
+    if (!list_is_empty(&w->waiting))
+        timer_start(&w->timer, 0);
+}
+
+enum status
+witness_open(struct td_client *client, struct td_client *reader,
+             const struct witness_options *options, struct witness **witness)
+{
+    struct witness *w = memory_new(1, sizeof(*w));
+    struct file_path path = file_path("%s/" STATE_FILE, options->dir);
+    struct problem *why = &client->problem;
+    char key[NOTE_KEY_SIZE];
+    enum status rc = w ? STATUS_OK : problem_memory(why);
+
+    *witness = w;
+    if (!w)
+        return rc;
+    w->options = options;
+    w->client = client;
+    w->reader = reader;
+    list_init(&w->waiting);
+    timer_init(&w->timer, client->loop, on_timer, w);
+    for (char *const *at = options->urls; *at && !rc; at++)
+        rc = client_add_source(reader, *at);
+    if (!rc)
+        rc = file_make_dirs(options->dir, why);
+    if (!rc)
+        rc = db_open_kind(&w->db, &kind, path.text, why);
+    if (!rc && td_callback_open(client, options->listen, NULL, &w->callback))
+        rc = STATUS_IO;
+    if (!rc)
+        rc = open_key(w, why);
+    if (!rc)
+        w->callback->only = route_new(w->callback, BODY_MAX, on_request, w);
+    if (!rc && !w->callback->only)
+        rc = problem_memory(why);
+    if (rc)
+        return rc;
     note_key_write(key, &w->own);
-    w->options->on_ready(td_callback_url(w->callback), key);
-    while (!rc) {
-        w->has_some = !list_is_empty(&w->waiting);
-        rc = w->has_some ? STATUS_OK
-                         : client_wait(w->client, 3600000, &w->has_some);
-        if (!rc && !list_is_empty(&w->waiting))
-            judge_next(w);
+    options->on_ready(td_callback_url(w->callback), key);
+    return STATUS_OK;
+}
+
+void
+witness_close(struct witness *w)
+{
+    struct submission *one;
+
+    if (!w)
+        return;
+    timer_stop(&w->timer);
+    list_until_empty (one, &w->waiting, node) {
+        list_remove(&one->node);
+        buf_fini(&one->body);
+        free(one);
     }
-    return rc;
+    if (w->callback)
+        route_free(w->callback->only);
+    td_callback_close(w->callback);
+    db_close(&w->db);
+    signing_key_free(w->signing);
+    free(w);
 }
 
 enum status
 witness_run(struct td_client *client, const struct witness_options *options)
 {
-    struct witness w = {.options = options, .client = client};
-    struct file_path path = file_path("%s/" STATE_FILE, options->dir);
-    struct problem *why = &client->problem;
+    struct witness *w;
     enum status rc;
-    struct submission *one;
 
-    list_init(&w.waiting);
     client_begin(client);
-    for (char *const *at = options->urls; *at; at++)
-        if (client_add_source(client, *at))
-            return STATUS_MEMORY;
-    rc = file_make_dirs(options->dir, why);
-    if (!rc)
-        rc = db_open_kind(&w.db, &kind, path.text, why);
-    if (!rc && td_callback_open(client, options->listen, NULL, &w.callback))
-        rc = STATUS_IO;
-    if (!rc)
-        rc = open_key(&w, why);
-    if (!rc)
-        rc = serve(&w);
-    list_until_empty (one, &w.waiting, node) {
-        list_remove(&one->node);
-        buf_fini(&one->body);
-        free(one);
+    rc = witness_open(client, client, options, &w);
+    while (!rc) {
+        w->has_some = !list_is_empty(&w->waiting);
+        rc = w->has_some ? STATUS_OK
+                         : client_wait(client, 3600000, &w->has_some);
+        if (!rc && !list_is_empty(&w->waiting))
+            judge_next(w);
     }
-    if (w.callback)
-        route_free(w.callback->only);
-    td_callback_close(w.callback);
-    db_close(&w.db);
-    signing_key_free(w.signing);
+    witness_close(w);
     return rc;
 }

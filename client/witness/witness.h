@@ -41,6 +41,18 @@ struct witness_options {
     void (*on_text)(const char *text, void *user); /* a line for the operator */
 };
 
+/* Opens a witness in the loop of `client`, which somebody else turns. The
+ * witness reads sets by another handle, which has the keys (td_trust); while it
+ * reads, for five seconds at most, the loop stands still. The caller closes the
+ * witness, even after a failure: `client` has the problem. `options` stays the
+ * caller's, until then. */
+struct witness;
+MUST_CHECK enum status witness_open(struct td_client *client,
+                                    struct td_client *reader,
+                                    const struct witness_options *options,
+                                    struct witness **witness);
+void witness_close(struct witness *witness);
+
 /* Runs until td_stop: STATUS_STOPPED. The problem of the client says why it
  * ends before. */
 MUST_CHECK enum status witness_run(struct td_client *client,

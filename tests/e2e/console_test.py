@@ -651,7 +651,7 @@ def test_many_sets_and_changes_stay_small(start_broker, open_console):
             "tidings harvest",
             "source-urls",
             "once accept-deletions accept-history dry-run state after min-free max-entries target-header json"
-            " verbose key witness require-witnesses",
+            " verbose key witness require-witnesses cosign",
         ),
     ],
     ids=["settings", "token", "subscription", "harvest"],

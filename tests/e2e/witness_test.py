@@ -69,21 +69,25 @@ def check_cosigned(note, verifier):
 
 
 class Witness(Client):
-    """tidings witness, at a port that it keeps."""
+    """tidings witness, at a port that it keeps; or tidings sync or harvest, of one set."""
 
-    def __init__(self, start, directory, keys, *urls):
+    def __init__(self, start, directory, keys, *urls, command="witness"):
         port, self._keeper = keep_port()
         super().__init__(port)
         self.start_it, self.keys, self.urls = start, keys, urls
-        self.state = directory
+        self.state, self.command = directory, command
         self.start()
 
     def start(self):
-        self.process = self.start_it(
-            *("tidings", "witness", "--listen", f"127.0.0.1:{self.port}"),
-            *("--key", self.keys, "--state", self.state, *self.urls),
-        )
-        self.option = self.process.out.wait(1)
+        where = "--listen" if self.command == "witness" else "--cosign"
+        options = [where, f"127.0.0.1:{self.port}", "--key", self.keys]
+        if self.command == "sync":
+            options += [*self.urls, self.state]
+        else:
+            options += ["--state", self.state, *self.urls]
+        self.process = self.start_it("tidings", self.command, *options)
+        lines = self.process.out if self.command == "witness" else self.process.err
+        self.option = lines.wait(1).removeprefix("tidings: cosigns at ")
         self.url, self.verifier = self.option.split(" ")
 
     def kill(self):
@@ -114,9 +118,9 @@ def log_key(run, tmp_path):
 def start_witness(start, tmp_path):
     witnesses = []
 
-    def begin(keys, *urls, state=None):
+    def begin(keys, *urls, state=None, **how):
         state = state or tmp_path / f"witness{len(witnesses)}"
-        witnesses.append(Witness(start, state, keys, *urls))
+        witnesses.append(Witness(start, state, keys, *urls, **how))
         return witnesses[-1]
 
     return begin
@@ -161,37 +165,40 @@ def test_cosignatures_of_all_witnesses_are_kept_and_served(
     news, start_witness, log_key, run, tmp_path
 ):
     broker, keys = news.broker, log_key(news)
-    both = [start_witness(keys, url) for url in (f"{broker.url}/", news.url)]
-    restart(broker, "--witness", ", ".join(one.option for one in both))
+    everybody = [start_witness(keys, url) for url in (f"{broker.url}/", news.url)]
+    # A mirror and a relay are witnesses of what they follow.
+    everybody.append(start_witness(keys, news.url, command="sync"))
+    everybody.append(start_witness(keys, news.url, broker.set("copy").url, command="harvest"))
+    restart(broker, "--witness", ", ".join(one.option for one in everybody))
     for n in 3, 40, 120:
         if n > news.last():
             news.post(n - news.last())
         note = witnessed(news, n)
-        assert all(check_cosigned(note, one.verifier) for one in both)
+        assert all(check_cosigned(note, one.verifier) for one in everybody)
         # The fresh checkpoint has them, too: it is of the same size.
         fresh = news.get("checkpoint").text
-        assert all(check_cosigned(fresh, one.verifier) for one in both)
+        assert all(check_cosigned(fresh, one.verifier) for one in everybody)
     # So have those of streams.
     events = news.events("checkpoints=yes")
     while events.event != "checkpoint":
         assert events.read_event()
-    assert all(check_cosigned(json.loads(events.data)["checkpoint"], one.verifier) for one in both)
+    assert all(check_cosigned(json.loads(events.data)["checkpoint"], one.verifier) for one in everybody)
     # So has the end of the closed lists, which was a checkpoint of its own.
     file = news.broker.data / "sets/news/changes/checkpoint"
     wait_for("the end", lambda: file.exists() and file.read_text().split("\n")[1] == "100")
-    wait_for("its cosignatures", lambda: len(split(file.read_text())[1]) == 3)
-    assert all(check_cosigned(file.read_text(), one.verifier) for one in both)
+    wait_for("its cosignatures", lambda: len(split(file.read_text())[1]) == 1 + len(everybody))
+    assert all(check_cosigned(file.read_text(), one.verifier) for one in everybody)
     proof = news.get("proof?seq=2").text
-    assert all(check_cosigned(proof.partition("\n\n")[2], one.verifier) for one in both)
-    # A follower who demands both is satisfied; of a third one it is not.
+    assert all(check_cosigned(proof.partition("\n\n")[2], one.verifier) for one in everybody)
+    # A follower who demands all is satisfied; of a third one it is not.
     trusted = tmp_path / "witnesses"
-    trusted.write_text("".join(one.verifier + "\n" for one in both))
+    trusted.write_text("".join(one.verifier + "\n" for one in everybody))
     demand = ("tidings", "verify", news.url, "--key", keys, "--witness", trusted)
-    run(*demand, "--require-witnesses", 2)
-    trusted.write_text(both[0].verifier + "\n" + Signer().verifier + "\n")
+    run(*demand, "--require-witnesses", 4)
+    trusted.write_text(everybody[0].verifier + "\n" + Signer().verifier + "\n")
     run(*demand, "--require-witnesses", 2, status=1)
     metrics = broker.metrics()
-    for one in both:
+    for one in everybody:
         assert metrics[f'tidings_witness_cosignatures_total{{witness="{one.verifier.split("+")[0]}"}}'] >= 3
 
 
