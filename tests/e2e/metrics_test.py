@@ -441,11 +441,13 @@ def test_the_room_on_the_disk_is_known_by_kind(start_broker):
     url = "http://a.example/"
     body = multipart([change(url)], [(url, None, b"12345")])
     assert broker.set().create(content="inline").send(*body).status == 200
+    at = broker.data / "sets" / news.name
+    news.wait_list_files(2)
+    wait_for("the checkpoint of the lists", (at / "changes/checkpoint").exists)
     broker.stop()
     broker.start()
     kind = 'tidings_disk_bytes{{kind="{}"}}'.format
     now = wait(broker, kind("change-lists"), least=1)
-    at = broker.data / "sets" / news.name
     assert now[kind("change-lists")] == room(at / "changes")
     assert now[kind("resource-lists")] == room(at / "resourcelist")
     assert now[kind("database")] > 0
