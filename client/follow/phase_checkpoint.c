@@ -102,6 +102,7 @@ refuse(struct td_follower *f, const char *fault, const char *root,
     struct follower_checkpoint *c = &f->checkpoint;
     struct buf both = {.max = 3 * NOTE_BYTES_MAX};
     struct problem reason, unkept = {""};
+    const char *dir = f->client->checkpoint_dir; /* with its "/", or "." */
 
     if (!strcmp(fault, "digest"))
         buf_add_format(&both, "%s-%" PRIu64 " %s\n", c->at.epoch, c->at.seq,
@@ -112,11 +113,12 @@ refuse(struct td_follower *f, const char *fault, const char *root,
     buf_add_slice(&both, buf_slice(&c->text));
     (void)!store(f, "evidence", buf_slice(&both), &unkept);
     buf_fini(&both);
-    problem(&reason, STATUS_REWOUND, "%.700s%s%s", why->text,
-            f->client->checkpoint_dir ? "; evidence: " : "",
-            !f->client->checkpoint_dir ? ""
-            : unkept.rc                ? unkept.text
-                                       : name_of(f, "evidence").text);
+    problem(&reason, STATUS_REWOUND, "%.700s%s%s%s", why->text,
+            !dir ? "" : "; evidence: ",
+            !dir || unkept.rc || !strcmp(dir, ".") ? "" : dir,
+            !dir        ? ""
+            : unkept.rc ? unkept.text
+                        : name_of(f, "evidence").text);
     follower_drop_check(f);
     buf_clear(&c->kept); /* the caller may accept the new one */
     c->due_ms = 0;

@@ -110,6 +110,10 @@ take_offer(struct td_follower *f)
 static void
 take_offered(struct td_follower *f, struct offered *offered)
 {
+    /* A check beside a live connection reads the URLs of the former offer, and
+     * the new one may have none. */
+    follower_drop_check(f);
+    f->checkpoint.due_ms = 0;
     offered_fini(&f->offered);
     f->offered = *offered;
     *offered = (struct offered){.url = NULL};
