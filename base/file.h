@@ -94,8 +94,8 @@ MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
 
-/* Makes a file of these bytes, or replaces one, durably. `is_secret`: for its
- * owner alone, whatever other users may read there. */
+/* Makes a file of these bytes, or replaces one, durably. `is_secret`: its owner
+ * alone may read the file, even in a folder that others may read. */
 MUST_CHECK enum status file_store_bytes(int dir_fd, const char *name,
                                         struct slice bytes, bool is_secret,
                                         struct problem *why);

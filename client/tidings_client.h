@@ -225,9 +225,10 @@ TD_API enum td_status td_trust(struct td_client *client, const char *keys,
  * came. td_sync does so by itself if td_trust was called, with files in its
  * directory.
  *
- * What is signed and contradicts this is TD_REWOUND; any other fault is
- * TD_DIFFERENT, and a set without checkpoints TD_REFUSED. A checkpoint that is
- * older than the last one is trouble, and is asked for again.
+ * A signed checkpoint that contradicts the last one, or the history that came,
+ * ends the follower with TD_REWOUND; a wrong or missing signature with
+ * TD_DIFFERENT; a set without checkpoints with TD_REFUSED. If a checkpoint is
+ * older than the last one, the follower reports trouble and asks again.
  *
  * path  the last checkpoint of a set is kept in PATH.checkpoint-HASH, and two
  *       texts that contradict each other in PATH.evidence-HASH, with a hash of

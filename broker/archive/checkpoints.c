@@ -27,7 +27,8 @@ checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
     bool is_whole;
     enum status rc;
 
-    /* Time first: what no head has after it was not answered before it. */
+    /* The time is read before the head: the broker had answered no entry before
+     * that time that this head lacks. */
     log_copy(registry->log, &copy);
     is_whole = log_head(set->log, &now) && now.last == head->last;
     rc = tree_view_open(view, set_path(set, "").text, registry->log, set->log,

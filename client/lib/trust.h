@@ -41,12 +41,12 @@ struct trust_progress {
     uint64_t *size;              /* gets its size, before a tile is read */
 };
 
-/* Checks that the checkpoint is signed, that its tree continues that of the
- * last one, unless that has another origin, and that it has the digest at the
- * place, or is smaller. STATUS_DIFFERENT: *fault names what is wrong
- * (td_check_checkpoint). STATUS_UNREACHABLE: it is smaller than the last one
- * and dated before it. STATUS_INVALID: the last one is none. Or what the tiles
- * return. */
+/* Checks the signatures of a checkpoint. Then the new tree must continue the
+ * last one, if both have the same origin, and must contain the digest at the
+ * place, if the tree reaches that far. STATUS_DIFFERENT: *fault names what is
+ * wrong (td_check_checkpoint). STATUS_UNREACHABLE: the checkpoint has fewer
+ * entries than the last one, and an earlier time. STATUS_INVALID: `kept` is no
+ * checkpoint. Or what the tiles return. */
 MUST_CHECK enum status trust_progress(const struct trust_progress *p,
                                       struct slice bytes,
                                       struct td_checkpoint *result,
