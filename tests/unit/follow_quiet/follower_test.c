@@ -505,3 +505,24 @@ TEST(runs_in_a_loop_of_poll)
     quiet_say(json(s, 0, 1));
     assert_told(s, "1 ");
 }
+
+/* A tile of the former offer comes, or does not, when the next offer has no
+ * checkpoint. */
+TEST(a_check_ends_with_its_offer)
+{
+    static const char checkpoint[] =
+        "broker.example/sets/news/" EPOCH
+        "\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 x y\n";
+    struct stage *s = *state;
+
+    assert_int_equal(td_keep_checkpoints(s->client, NULL), TD_OK);
+    s->offer.checkpoint = LENT(SET_URL "/checkpoint");
+    s->options.baseline = TD_BASELINE_GONE;
+    play(s, "start E-4; await page; not live");
+    quiet_page(200, SLICE(checkpoint));
+    play(s, "await live; say 4-5; told 5; await page");
+    quiet_page(200, SLICE(checkpoint));
+    assert_non_null(strstr(quiet_page_url(), "/tile/0/000.p/5?" EPOCH));
+    s->offer.checkpoint = NULL;
+    play(s, "say o5-6; found; ended refused nobody signs; not page");
+}
