@@ -31,9 +31,9 @@ struct read_set {
     uint64_t last;   /* the head's, as of the last taken mark */
     bool is_removed; /* as of `last`: the set has ended */
     unsigned n_readers;
-    struct shared_message
-        *heartbeat[SET_TRANSPORTS_MAX]; /* of this tick, at
-                                           the head; guarded */
+    struct shared_message *heartbeat[SET_TRANSPORTS_MAX]; /* of this tick, at
+                                                             the head;
+                                                             guarded */
 };
 
 /* `all` is all zero before. */

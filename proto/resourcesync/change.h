@@ -75,9 +75,9 @@ struct link {
 struct change {
     struct slice loc;
     enum change_kind kind;
-    int64_t
-        datetime_us;      /* the event's time as the source gave it, or
-                             DATETIME_NONE; in our own documents the event time */
+    int64_t datetime_us;  /* the event's time as the source gave it, or
+                             DATETIME_NONE; in our own documents the event
+                             time */
     int64_t source_us;    /* td:datetime: what the source had given, where the
                              event time differs; else DATETIME_NONE */
     uint64_t seq;         /* td:seq in our own documents; 0: none */
