@@ -17,10 +17,10 @@ extern "C" {
 /*
  * Creates a set. Leaves an existing one alone.
  *
- * client         from td_open.
- * set_url        "http(s)://host:port/sets/NAME", UTF-8.
- * settings, size a JSON object of settings; size 0: none. Settings
- *                that are not given take the broker's default.
+ * client          from td_open.
+ * set_url         "http(s)://host:port/sets/NAME", UTF-8.
+ * settings, size  a JSON object of settings; size 0: none. Settings
+ *                 that are not given take the broker's default.
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
@@ -38,12 +38,12 @@ TD_API enum td_status td_set_create(struct td_client *client,
 /*
  * Changes the named settings of an existing set; others stay.
  *
- * client       from td_open.
- * set_url      "http(s)://host:port/sets/NAME", UTF-8.
- * change, size a JSON Merge Patch (RFC 7396): {"title":"New","rotateAge":null}
- *              sets the title, and rotateAge to the broker's default.
- * may_discard  0: a change that would delete stored bytes (content as "none", a
- *              shorter retention) is refused.
+ * client        from td_open.
+ * set_url       "http(s)://host:port/sets/NAME", UTF-8.
+ * change, size  a JSON Merge Patch (RFC 7396): {"title":"New","rotateAge":null}
+ *               sets the title, and rotateAge to the broker's default.
+ * may_discard   0: a change that would delete stored bytes (content as "none",
+ *               a shorter retention) is refused.
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.
@@ -65,10 +65,10 @@ TD_API enum td_status td_set_change(struct td_client *client,
  * Creates a set, or replaces all settings of an existing set. Settings that are
  * not given take the broker's default. To change some of them: td_set_change.
  *
- * client         from td_open.
- * set_url        "http(s)://host:port/sets/NAME", UTF-8.
- * settings, size a JSON object of settings; size 0: none.
- * is_new         set to 1 if the set was created, else 0; may be NULL.
+ * client          from td_open.
+ * set_url         "http(s)://host:port/sets/NAME", UTF-8.
+ * settings, size  a JSON object of settings; size 0: none.
+ * is_new          set to 1 if the set was created, else 0; may be NULL.
  *
  * Memory   all arguments are borrowed until return.
  * Thread   blocks.

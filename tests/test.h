@@ -18,10 +18,10 @@
  * test.c. The tests of each file run in a process of their own, in the order of
  * the file:
  *
- *     build/dev/tests/unit_log                all files
- *     build/dev/tests/unit_log tail           tail_test.c
- *     build/dev/tests/unit_log tail/wakes     its tests with "wakes" in the
- * name build/dev/tests/unit_log --list
+ *     build/dev/tests/unit_log               all files
+ *     build/dev/tests/unit_log tail          tail_test.c
+ *     build/dev/tests/unit_log tail/wakes    its tests with "wakes" in the name
+ *     build/dev/tests/unit_log --list
  */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H

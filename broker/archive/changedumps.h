@@ -6,9 +6,9 @@
  *                       +-- not closed, or its content not folded: waits
  *     the next list ----+-- content may still be fetched: waits
  *        ^  ^           +-- content is complete --> built, a step at a time --+
- *        |  |           +-- it will never be complete, or is damaged --+     |
- *        |  +------------------ passed over: a gap --------------------+     |
- *        +----------------------- current ----------------------------------+
+ *        |  |           +-- it will never be complete, or is damaged --+      |
+ *        |  +------------------ passed over: a gap --------------------+      |
+ *        +------------------------ current -----------------------------------+
  *
  * Behind a gap the run of dumps begins anew (documents/generation_document.c).
  * The position is not stored: after a restart the schedule goes on behind the

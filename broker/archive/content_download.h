@@ -2,12 +2,13 @@
  * content_download.h - fetches the bytes of resources from their sources: one
  * GET each, into a file, as fast as the disk takes it, verified on the way.
  *
- *     archive thread     "fetch" thread, with a caller (broker/calls/caller.h)
+ *     archive thread            "fetch" thread, with a caller (calls/caller.h)
  *
- *     content_download_start --> waits its turn --> GET --piece--> [job: to the
- * file] |              ^                  | |              +------------------+
- *                            |              \--its end--> [job: proven]
- *     content_download_next <---------+---------------------------------+
+ *     content_download_start --> waits --> GET --piece--> [job: to the file]
+ *                                  |       ^ |                 |
+ *                                  |       +-|-----------------+
+ *                                  |         +--its end--> [job: proven]
+ *     content_download_next <------+----------------------------+
  *
  * The rules for callbacks hold for fetches, too: HTTP and HTTPS, only to the
  * address that was checked, and no header about us but User-Agent. The fetcher

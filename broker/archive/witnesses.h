@@ -3,7 +3,7 @@
  * keeps their cosignatures (C2SP tlog-witness, tlog-cosignature).
  *
  *     set has grown --> candidate: a size --POST add-checkpoint--> each witness
- *                                                                    |
+ *                                                                      |
  *     changes/checkpoint.witnessed <--- the candidate is signed, <--- 200
  *                                       with their cosignatures
  *

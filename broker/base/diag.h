@@ -38,7 +38,7 @@ void diag(enum diag_level level, const char *part, const char *format, ...)
  *
  *     DIAG(DIAG_INFO, "log", "a list is filed", diag_text("set", name),
  *          diag_number("list", number));
- * */
+ */
 #define DIAG(level, part, msg, ...)   \
     diag_keys((level), (part), (msg), \
               (const struct diag_key[]){__VA_ARGS__, {NULL, NULL, 0}})

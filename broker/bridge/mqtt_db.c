@@ -1,11 +1,11 @@
 /*
  * What SQLite guarantees:
  *
- * firm     PRAGMA synchronous=FULL: the commit and all earlier ones survive a
- *          power failure.
- * not firm synchronous=NORMAL: no fsync. The kernel has the commit when COMMIT
- *          returns, so it outlives this process; after a power failure the WAL
- *          ends at an earlier commit, never within one.
+ *   firm       PRAGMA synchronous=FULL: the commit and all earlier ones survive
+ *              a power failure.
+ *   not firm   synchronous=NORMAL: no fsync. The kernel has the commit when
+ *              COMMIT returns, so it outlives this process; after a power
+ *              failure the WAL ends at an earlier commit, never within one.
  *
  * SQLite makes a checkpoint when the WAL has 1,000 pages, on the thread of that
  * commit: two fsyncs, every some thousands of turns.

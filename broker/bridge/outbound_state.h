@@ -2,9 +2,11 @@
  * outbound_state.h - shared declarations of the direction outwards.
  *
  *     outbound            its life, the client's calls, a turn, reports;
- * position and status outbound_messages   makes messages from the log,
- * publishes them, and handles their acknowledgements lane                sets'
- * cursors, what waits for them, their rows in mqtt.db
+ *                         position and status
+ *     outbound_messages   makes messages from the log, publishes them, and
+ *                         handles their acknowledgements
+ *     lane                sets' cursors, what waits for them, their rows in
+ *                         mqtt.db
  *
  * A file calls only files below it in this table.
  *

@@ -2,7 +2,8 @@
  * sigv4.h - signs a request as S3 wants it: AWS Signature Version 4.
  *
  *     canonical request   METHOD \n path \n query \n headers \n names \n
- * payload text                AWS4-HMAC-SHA256 \n time \n scope \n
+ *                         payload
+ *     text                AWS4-HMAC-SHA256 \n time \n scope \n
  *                         SHA-256(canonical request)
  *     key                 HMAC, begun with "AWS4" and the secret, of the day,
  *                         the region, "s3" and "aws4_request", one by one

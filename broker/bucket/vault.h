@@ -3,7 +3,7 @@
  *
  *     sets/NAME/changes/000000000001.xml.gz         the file
  *     sets/NAME/changes/000000000001.xml.gz.bucket  its stub, "DIGEST SIZE":
- * the bucket has it
+ *                                                   the bucket has it
  *
  *     file --PUT, HEAD--> file and stub --> stub --GET--> file and stub
  *                              |                              |
@@ -30,9 +30,9 @@
  * Another broker, or another set, may need the object. So it stays when a stub
  * goes, and is swept a day later:
  *
- *     DATA/loose/HEX.bucket a set here had no row for it any more, since the
- *                           time of this file; or was removed
- *     content/HEX.going     in the bucket: it is just being deleted
+ *     DATA/loose/HEX.bucket  a set here had no row for it any more, since the
+ *                            time of this file; or was removed
+ *     content/HEX.going      in the bucket: it is just being deleted
  *
  * The thread drops that file when a set here has a stub: it looks at all
  * of them first. A day after the last loss the broker that has the lease

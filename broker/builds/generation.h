@@ -12,9 +12,8 @@
  *     (nothing) --begin--> being written --finish, commit--> current
  *                              |                               |
  *                              +-- crash: cleared by the next  v
- *                                                 left over --+-> archived
- *                                                             +-> swept, a
- *                                                                 grace later
+ *                          archived <--+------------------- left over
+ *              swept, a grace later <--+
  *
  * tidings.db (log.h: struct generation) and the head of a set say which
  * generation is current and which are archived, so a reader gets a whole

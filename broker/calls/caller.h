@@ -80,8 +80,8 @@ struct caller_options {
     const char *name;               /* of the thread, at most 15 characters */
     const struct networks *allowed; /* lent as long as the caller lives */
     const struct sockaddr_un *unix_socket; /* not NULL: all calls go there,
-                                              whatever their URL; lent likewise
-                                            */
+                                              whatever their URL; lent
+                                              likewise */
     bool calls_anywhere; /* does not look at `allowed`: the URLs are of the
                             operator */
     unsigned connections;

@@ -4,13 +4,14 @@
  *
  *     call_queue.c       owners with waiting calls, and their turns
  *     call_connection.c  connections: TLS with its sessions, sockets, bytes,
- * and those that are kept call_connect.c     how they open: look-up, TCP,
- * handshake call_exchange.c    a request and its answer; redirects caller.c the
- * states of calls; the thread: its loop, its life
+ *                        and those that are kept
+ *     call_connect.c     how they open: look-up, TCP, handshake
+ *     call_exchange.c    a request and its answer; redirects
+ *     caller.c           the states of calls; the thread: its loop, its life
  *
  * The states of a call:
  *
- *     IDLE --caller_start--> WAITING --turn--> HELD --go--> GOING --+
+ *     IDLE --caller_start--> WAITING --turn--> HELD --go--> GOING -+
  *      ^                        |               |                  |
  *      +--done---- FAILED <-----+---------------+ bad headers      |
  *      +--done-----------------------------------------------------+

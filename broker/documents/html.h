@@ -4,8 +4,7 @@
  *
  *     html_begin   head, breadcrumbs: Tidings > Sets > news > Change List
  *       html_value, html_link, html_table ...
- *     html_end     the other form of the same address, and where to go from
- * here
+ *     html_end     the other form of this address, and where to go from here
  *
  * A page needs no script and loads only our style sheet (web/tidings.css).
  * Links to other pages of the broker are relative, so they hold behind a proxy

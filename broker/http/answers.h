@@ -56,7 +56,7 @@ void answers_buf(struct request *rq, unsigned status, const char *content_type,
  *   ?after=POSITION   after this entry; or
  *   ?since=DATETIME   what happened later than that, W3C Datetime of any
  *                     precision
- *   &change= &prefix= &type= &tag=   filters, of
+ *   &change=...       filters, also &prefix=, &type= and &tag=:
  *                     proto/resourcesync/change_filter.h */
 
 struct query {

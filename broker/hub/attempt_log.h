@@ -3,8 +3,9 @@
  * why a callback got nothing.
  *
  *     delivery, single_delivery --attempt_log_add--> rows, the oldest first
- *                                                      | more than
- * ATTEMPTS_MAX, | or too many bytes in v all: dropped
+ *                                                    | more than ATTEMPTS_MAX,
+ *                                                    v or too many bytes in all
+ *                                                  dropped
  *
  *   {"time":"2026-11-20T10:00:00.25Z","kind":"delivery",
  *    "delivery":"9f86d081884c7d65-17-4710-4723","first":4711,"last":4723,

@@ -36,9 +36,10 @@
  *
  *   a test   a heartbeat at the subscription's position, in its form and with
  *            its signature, marked by Tidings-Test: 1; to a relay's topic,
- * whose documents are others', the last document again again    the entries of
- * an attempt, with the terms of now. Its Tidings-Delivery is another one: a
- * callback that drops repeats takes it
+ *            whose documents are others', the last document again
+ *   again    the entries of an attempt, with the terms of now. Its
+ *            Tidings-Delivery is another one: a callback that drops repeats
+ *            takes it
  *
  * The command's answer is the attempt, whatever the callback has answered; 410
  * does not end the subscription. The call waits for its turn as all calls of

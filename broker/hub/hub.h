@@ -18,10 +18,12 @@
  * others):
  *
  *     topic                messages of a set or a foreign topic; which
- * framework topics an event concerns hub_rows             what hub.db keeps of
- * subscriptions and requests attempt_log          the last attempts of each
- * subscription hub_keys             the hub's own keys, for signatures delivery
- * from cursor to callback, and each try; a single one that a client asks for
+ *                          framework topics an event concerns
+ *     hub_rows             what hub.db keeps of subscriptions and requests
+ *     attempt_log          the last attempts of each subscription
+ *     hub_keys             the hub's own keys, for signatures
+ *     delivery             from cursor to callback, and each try; a single one
+ *                          that a client asks for
  *     denial               informs callbacks that their subscription is denied
  *     subscription         callback, terms, cursor; found by id, and by pairs
  *     verification         a request until it is confirmed

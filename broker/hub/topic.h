@@ -2,9 +2,9 @@
  * topic.h - topics: messages that a subscription reads from position to
  * position.
  *
- *   TOPIC_CHANGES     Change Notifications of a set        readers/message.h
- *   TOPIC_FRAMEWORK   its Framework Notifications          likewise
- *   TOPIC_FOREIGN     documents of a foreign Source sources/foreign_topic.h
+ *   TOPIC_CHANGES     Change Notifications of a set   readers/message.h
+ *   TOPIC_FRAMEWORK   its Framework Notifications     likewise
+ *   TOPIC_FOREIGN     documents of a foreign Source   sources/foreign_topic.h
  *
  * A struct topic exists while it has subscriptions or requests; other topics
  * cost nothing. The delivery thread's.

@@ -10,10 +10,10 @@
  * as the writer's engine did: no clock, path or setting of the reader goes in.
  *
  *     record = 1 time n act*n
- *            | 2 size deflated           of a record of that size, as above
- *            | 3 time n act*n            that orders a list for the archive
- *            | 6 size head size deflated in two parts: the head is a record as
- *                                        above, without the bulk of its acts
+ *            | 2 size deflated            of a record of that size, as above
+ *            | 3 time n act*n             that orders a list for the archive
+ *            | 6 size head size deflated  in two parts: the head is a record as
+ *                                         above, without the bulk of its acts
  *     act    = kind set-id name field*
  *     bulk   = entry* and bytes of resources, in the order of the acts
  *     entry  = source-time size hole fragment      without its stamp

@@ -3,8 +3,8 @@
  * hands them to the log.
  *
  *     ingest_begin -> ingest_feed ... -> ingest_end --> on_done -> ingest_free
- *           |              |                |
- *           +--------------+----------------+-- refused: nothing is kept --> ^
+ *           |              |                |                              ^
+ *           +--------------+----------------+-- refused: nothing is kept --+
  *
  * A body in gzip is announced by ingest_decode after ingest_begin, and inflated
  * on the way. The ingest applies both limits of a post, on its size and on the
@@ -104,15 +104,15 @@ MUST_CHECK enum status ingest_decode(struct ingest *ingest, struct slice coding,
  *
  *   - the member "id" at the top of its JSON is its key, and belongs to `owner`
  *     (idempotency_key.h), unless ingest_set_key gives it one; it is known at
- * the end, so STATUS_RUNNING can be what ingest_end returns;
+ *     the end, so STATUS_RUNNING can be what ingest_end returns;
  *   - its capability may have any name, and it may have no change at all, as a
- *   heartbeat: then the ingest commits nothing, and ingest_end calls on_done
- *   itself, before it returns, with first = last = 0;
+ *     heartbeat: then the ingest commits nothing, and ingest_end calls on_done
+ *     itself, before it returns, with first = last = 0;
  *   - no entry goes round in circles: a message with the epoch of its target
- *   set came from this broker, and the ingest passes over its entries; it adds
- *   the tag "via:EPOCH" of the origin to each entry of other messages, and
- *   passes over an entry with the tag of the target set. It refuses JSON with
- *   an epoch behind the changes (STATUS_INVALID).
+ *     set came from this broker, and the ingest passes over its entries; it
+ *     adds the tag "via:EPOCH" of the origin to each entry of other messages,
+ *     and passes over an entry with the tag of the target set. It refuses JSON
+ *     with an epoch behind the changes (STATUS_INVALID).
  *
  * The ingest checks entries that it passes over, too. A set that a message
  * begins counts for `owner` ("": for none): STATUS_INVALID if it may create no

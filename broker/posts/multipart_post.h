@@ -18,8 +18,8 @@
  *           |                   |    placed, durable, entries complete
  *           |                   |                       v
  *           |                   |                  ingest_end --> on_done
- *           |                   |                                      |
- *           +-------------------+----- multipart_post_discard <-----------+
+ *           |                   |                                     |
+ *           +-------------------+----- multipart_post_discard <-------+
  *
  * An entry without a part must carry the SHA-256 of content that the set has.
  * Hashes and length of an entry must match its bytes; the broker adds SHA-256,

@@ -2,13 +2,15 @@
  * stream_sets.h - the sets of one stream of many: a reader of each, and whose
  * turn it is.
  *
- *                 stream_sets_follow
- *                       v
- *     +------------> [ready] --stream_sets_next--> has a message, or an end:
- * sent |                 |  |                                  | | HEAD,   |  |
- * needs a load              stream_sets_sent |         rests   |  v | | |
- * [cold] --few at a time--> [loading] | |                 v |     |
- *     +---- on_ready ---+-------------------------------+-----+
+ *             stream_sets_follow
+ *                    v
+ *     +---------> [ready] --stream_sets_next--> has a message, or an end: sent
+ *     |              |  |                                            |
+ *     |      HEAD,   |  | needs a load                     stream_sets_sent
+ *     |      rests   |  v                                            |
+ *     |              |  [cold] --few at a time--> [loading]          |
+ *     |              v                                |              |
+ *     +-- on_ready --+--------------------------------+--------------+
  *
  * Members that have something to send wait in a list; each sends one message,
  * then waits behind all others: a busy set holds up no other. A member is asked

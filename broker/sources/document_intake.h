@@ -11,8 +11,7 @@
  *
  *     waits --> [worker: digest, parsed, submitted]
  *                     |              [log thread: committed] --> answered
- *                     +--> foreign_topic_take, kept with the turn ----->
- * answered
+ *                     +--> foreign_topic_take, kept with the turn --> answered
  *
  * The key of a post without a key is the digest of its body: when a Source
  * repeats a document because our answer was lost, the bytes are the same, and

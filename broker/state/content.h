@@ -15,8 +15,8 @@
  *            +-- its bytes are in the store already --> kept --+
  *   entry ---+                                          ^      |
  *            +-- else --> missing -----content_note-----+      | forgotten: out
- *                           |  ^                               | of retention,
- *          content_note +--+ content_note: never, for ever ----+ and overtaken
+ *                         |  ^                                 | of retention,
+ *            content_note +--+ content_note: never, for ever --+ and overtaken
  *
  * Retention counts the references. A row goes when its entry is no longer
  * retained and its resource has changed since; a file goes when no row refers

@@ -6,7 +6,7 @@
  *     log --fold, when a checkpoint is due--> rows: the leaves up to `folded`
  *     log ----------------------------------> the leaves behind these, hashed
  *                                             by each reader
- * (TREE_UNFOLDED_MAX)
+ *                                             (TREE_UNFOLDED_MAX)
  *
  * Rows only grow at their ends, and a tile of some width never changes. So a
  * reader needs no transaction. A set with few entries has no file: its readers

@@ -131,8 +131,8 @@ store_room(struct engine *engine)
  *
  *   - the end of the segment stays where it was, so the next large commit
  *     writes over them. If the journal has the record after all, it comes back
- *     with a turn or the follower, and that commit writes the entries once
- * more;
+ *     with a turn or the follower, and that commit writes the entries
+ *     once more;
  *   - readers, backups and the fold find bytes by rows only;
  *   - after a crash no segment is gone on with. The file goes with the last
  *     row that names it, or becomes spare if there is none.

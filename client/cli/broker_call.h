@@ -1,8 +1,8 @@
 /*
  * broker_call.h - requests to a broker whose answers are JSON.
  *
- *     GET /sets {"sets":[{...},{...}],"next":"http://.../sets?after=z"} GET
- * /sets?after=z    {"sets":[{...}]}
+ *   GET /sets          {"sets":[{...},{...}],"next":"http://.../sets?after=z"}
+ *   GET /sets?after=z  {"sets":[{...}]}
  *
  * The broker may be slow, silent or hostile. A request ends after 120 seconds
  * of silence; an answer of more than 32 MB, or of anything but JSON, is an

@@ -3,9 +3,8 @@
  * need? A line for each check: its verdict, its name, what was found, and,
  * unless that is well, what to do.
  *
- *     ok    certificates  /etc/ssl/certs/ca-certificates.crt
- *     fail  data          /srv: Permission denied: let the user of the broker
- * ...
+ *   ok    certificates  /etc/ssl/certs/ca-certificates.crt
+ *   fail  data          /srv: Permission denied: let the user of the broker ...
  */
 #include <gnu/libc-version.h>
 #include <linux/magic.h>

@@ -170,8 +170,7 @@ on_look(const struct harvest_look *look, void *user)
  * Where the state is:
  *
  *     --state FILE
- *     $XDG_STATE_HOME/tidings/SET-from-SOURCE-HASH      ~/.local/state by
- * default
+ *     $XDG_STATE_HOME/tidings/SET-from-SOURCE-HASH  ~/.local/state by default
  */
 
 #define STATE_PATH_MAX 4096

@@ -3,7 +3,7 @@
  * somebody else, as any subscriber would.
  *
  *     the topic and its hub --> POST to the hub --> 202 --> pending ... active
- *                                                             |      or gone
+ *                                                              +---> gone
  *
  * The hub asks the callback for its consent. The list of subscriptions shows
  * the outcome, if the token has the right to read it.

@@ -1,7 +1,7 @@
 /*
  * downloads.c - downloads many resources into files at a time.
  *
- *              +--> waits (host_queues.h) --> runs --+--> over --> on_done
+ *              +--> waits (host_queues.h) --> runs -----> over --> on_done
  *     add --> place       ^   ^                |
  *              ^          |   +-- again -------+
  *              +-- next link ------------------+

@@ -1,8 +1,8 @@
 /*
  * host_queues.h - decides which host is asked next: queues, turns and pauses.
  *
- *     host_queues_push --> [queue] --> host_queues_take --> runs -->
- * host_queues_done
+ *     host_queues_push --> [queue] --> host_queues_take --> runs
+ *                                      host_queues_done <----+
  *
  * A host takes its turn when a job is due, a place is free, and it is not in a
  * pause. After a failure it pauses, longer each time, and has one place until a

@@ -4,8 +4,8 @@
  *
  *     archive --> search for the list that has the place --+
  *                                                          v
- *     the list:      fetch, gzip --> prove --> pieces --> on_batch ... -->
- * on_end the next one:  fetch, gzip --> prove --> waits
+ *     the list:  fetch, gzip --> prove --> pieces --> on_batch ... --> on_end
+ *     the next:  fetch, gzip --> prove --> waits
  *
  * Worker threads prove the lists, and make changes of their pieces; the thread
  * of the handle hands these over in order. Nothing of a list counts before all

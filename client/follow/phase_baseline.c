@@ -4,7 +4,7 @@
  *
  *     gone --> seek --> TD_BASELINE_BEGIN, TD_BASELINE ..., TD_BASELINE_END
  *                                 ^                               |
- *                                 +---- source away: begins again  v
+ *                                 +---- source away: begins again v
  *                                       after a pause         changes after it
  *
  * TD_BASELINE_BEGIN is sent with the first resource, or at the end: the

@@ -2,8 +2,8 @@
  * oai.h - reads a provider of OAI-PMH 2.0 into a feed: one look.
  *
  *     Identify --> ListRecords or ListIdentifiers --> resumptionToken --> end
- *                    ^                                      |
- *                    +-- an expired token: anew, three times
+ *                    ^                                         |
+ *                    +-- an expired token: anew, three times --+
  *
  * A full pass reads all records, and what the list lacks is deleted within the
  * limits of deletions. Another pass reads those stamped since the last one,

@@ -35,7 +35,7 @@ struct td_client {
     struct text_set found;
     struct text_set accepts;   /* marks of td_accept_history */
     bool is_catching_up;       /* a follower reads closed lists: one at a time,
-                                  because       of the memory */
+                                  because of the memory */
     struct running *running;   /* followers, publishers ...; newest first */
     bool is_idle;              /* there are none: ends td_run */
     struct source_limits room; /* td_limit */

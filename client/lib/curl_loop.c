@@ -2,7 +2,7 @@
  * curl_loop.c - libcurl on the handle's loop.
  *
  *     libcurl  --- socket, interest --->  descriptor  curl_multi_socket_action
- *              --- timeout ----------->  timer  --> then: finished transfers
+ *              --- timeout ------------>  timer  --> then: finished transfers
  *
  * A timer of 0 ms reports finished transfers, not libcurl's own callbacks: so
  * the owners may begin, end and free transfers at will.

@@ -30,7 +30,7 @@
  *     (nothing after the last one), %digest.
  *   - Other URIs are at %digest/ab/abcd..., the SHA-256 of the URI: names of
  *     more than 255 bytes, paths of more than RESOURCE_PATH_MAX, bytes that are
- * not ASCII, white space and control characters. It is inside the host's
+ *     not ASCII, white space and control characters. It is inside the host's
  *     directory, or beside the hosts where the host is odd, too (user and
  *     password, a port 08080), or the scheme is not http.
  *

@@ -5,10 +5,10 @@
  *     Source Description or its index, also      |
  *       /.well-known/resourcesync of a host    --+--> Capability Lists --> sets
  *     a Capability List                        --+
- *     a page with rel="resourcesync"           --+
- *       (HTML, Link header)                      |
+ *     a page with rel="resourcesync"             |
+ *       (HTML, Link header)                    --+
  *     a Resource List, Change List, dump, index: |
- *       by `up`, else alone               --+
+ *       by `up`, else alone                    --+
  *     a host with nothing of these: the Sitemaps |
  *       of /robots.txt, by `up`, else alone    --+
  *

@@ -5,7 +5,7 @@
  *     watch_db_file, watch_db_next                look
  *     watch_db_add ...  --> watch_db_seal --> (post it) --> watch_db_posted
  *         |                   |                 \-----> watch_db_drop: refused
- *         +--> watch_db_undo    +--> crash: watch_db_unfinished returns it
+ *         +--> watch_db_undo  +--> crash: watch_db_unfinished returns it
  *
  * The argument why a crash neither loses nor doubles a change:
  *

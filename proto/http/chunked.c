@@ -8,7 +8,7 @@
  *
  *     SIZE --> SIZE_BLANK --> EXTENSION --> SIZE_LF --> DATA --> DATA_CR
  *      ^                                      |                     |
- *      +--------------------------------------|------------- DATA_LF
+ *      +--------------------------------------|----------------- DATA_LF
  *                                             v
  *                 TRAILER_LF <-- VALUE <-- NAME <-- TRAILER --> END_LF --> END
  */

@@ -9,8 +9,8 @@
  * The caller keeps all bytes since the beginning of the head, and calls
  * request_head_read again when more of them have arrived:
  *
- *     struct head_seen seen = {0};           one for each connection
- *     struct request_head h;                    one for each thread
+ *     struct head_seen seen = {0};    one for each connection
+ *     struct request_head h;          one for each thread
  *
  *     switch (request_head_read(&h, bytes, &seen, &why)) {
  *     case STATUS_OK:     the body, or the next request, begins at h.size

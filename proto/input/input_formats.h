@@ -6,9 +6,9 @@
  * input_reader_reset, which keeps the parser's memory (measured: a new libxml2
  * context costs 0.4 us per document). One thread at a time.
  *
- *     input_reader_new -> input_reader_feed ... input_reader_end ->
- * input_reader_reset -> input_reader_feed
- * ...
+ *     input_reader_new -> input_reader_feed ... input_reader_end
+ *                           ^                        |
+ *                           +-- input_reader_reset <-+
  */
 #pragma once
 

@@ -3,8 +3,8 @@
  * this.
  *
  *     bytes -> input_reader_feed -> parser.feed -> [entry_... ,
- * input_reader_entry_end]
- *                                                  |
+ *                                                   input_reader_entry_end]
+ *                                                      |
  *                               on_change <- change_check, interval, limits
  */
 #pragma once

@@ -12,7 +12,9 @@
  *
  *     chain  [0 ... 100]     the proven part of the log
  *     list       (100, 200]  begins where the chain ends: epoch, after,
- * d(after), from; both name each other by prev and next chain  [0 ....... 200]
+ *                            d(after), from; both name each other by prev and
+ *                            next
+ *     chain  [0 ....... 200]
  *
  * The chain grows by whole lists: a broken list leaves it as it was. Followers,
  * `verify`, `restore` and `check` all prove lists here.

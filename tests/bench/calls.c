@@ -1,8 +1,8 @@
 /*
  * calls.c - what a call costs: POSTs to callbacks that answer at once.
  *
- *     bench_calls [--tls | --floor | --floor-signed] [CALLBACKS [ROUNDS [BYTES
- * [HOSTS]]]]
+ *     bench_calls [--tls | --floor | --floor-signed]
+ *                 [CALLBACKS [ROUNDS [BYTES [HOSTS]]]]
  *
  * One call in flight to each callback, over kept connections; 1,000 callbacks,
  * 50 rounds, bodies of 2,000 bytes, each callback a host of its own without the

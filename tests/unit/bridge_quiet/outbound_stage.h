@@ -61,7 +61,7 @@ int outs_setup_demo(void **state);
  *     has COUNTER N, until COUNTER N     of struct outbound_report
  *     why TEXT                           what is wrong with the connection
  *     waits, rests                       what the last turn answered
- *     suspended, goes-on                  it is suspended, or not
+ *     suspended, goes-on                 it is suspended, or not
  */
 void play(struct outs *o, const char *script);
 

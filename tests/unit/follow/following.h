@@ -51,7 +51,7 @@ int on_message(const struct td_message *message, void *user);
  *     p1-3 | pt1-3      a page of the change memory
  *     nothing           the connection is closed at once
  *     410 | 503         a refusal, with EARLIEST; a stream is refused twice:
- * the second time to the GET that asks for the words
+ *                       the second time to the GET that asks for the words
  */
 void tell(struct stage *s, enum td_form form, const char *script,
           const char *const texts[]);

@@ -81,19 +81,21 @@ void assert_ended(struct stage *s, enum status rc, const char *why);
  *     lost WHY | broken WHY | unfit WHY | unfit STATUS | refuse STATUS |
  *     restart | gone WHY | again         the connection ends
  *     page A-B | page STATUS
- *     entry LOC PLACE | noentry LOC PLACE | entries A-B | done PLACE | lists
- * STATUS PLACE WHY | listless STATUS | wait MS WHY      lists resource LOC
- * [FILE] | baseline PLACE | nobaseline STATUS WHY pause | resume | turn |
- * compare WHY | leave | anew (leave, and forget what was told) pauses_at WORD |
- * closes_at WORD | stops_at WORD
+ *     entry LOC PLACE | noentry LOC PLACE | entries A-B | done PLACE |
+ *     lists STATUS PLACE WHY | listless STATUS |
+ *     wait MS WHY                        lists
+ *     resource LOC [FILE] | baseline PLACE | nobaseline STATUS WHY
+ *     pause | resume | turn | compare WHY | leave |
+ *     anew                               leave, and forget what was told
+ *     pauses_at WORD | closes_at WORD | stops_at WORD
  *
  *     told WORDS | position POSITION | troubles N | trouble TEXT |
  *     troubled PART | reason PART | doubted PART | as_of TIME |
- *     caught_up POSITION                 the last that was; -: none
- *     url PATH | by TRANSPORT | lives N  of the newest connection
- *     asks PATH | after PLACE            the page or list that is asked for
- *     is STATE | not STATE | await STATE live, page, lists, rebasing, seeking,
- *                                        held; going: it has not ended
+ *     caught_up POSITION                  the last that was; -: none
+ *     url PATH | by TRANSPORT | lives N   of the newest connection
+ *     asks PATH | after PLACE             the page or list that is asked for
+ *     is STATE | not STATE | await STATE  live, page, lists, rebasing, seeking,
+ *                                         held; going: it has not ended
  *     ended STATUS PART
  */
 void play(struct stage *s, const char *script);

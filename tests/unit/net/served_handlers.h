@@ -8,8 +8,9 @@
  *     GET    /big?size=N     N bytes from memory
  *     GET    /pool?size=N    N bytes that a worker has to fetch
  *     GET    /file?size=N    N bytes of a file; /cold: not in the page cache
- *     GET    /short, /broken a body that ends too early, or fails; /cut: a file
- *                            that has half of its stated size
+ *     GET    /short          a body that ends too early; /broken: one that
+ *                            fails; /cut: a file that has half of its stated
+ *                            size
  *     GET    /later          200 "later", from another thread, by ticket
  *     GET    /never          no answer
  *     GET    /long           an answer without end; begins with "first\n", then
