@@ -1,5 +1,6 @@
-"""The tools that keep the product small: tools/size.py, unused.py and circles.py find
-what they are there for, in a product of a few lines, and name it."""
+"""The tools that keep the product small and its comments readable: tools/size.py,
+unused.py, circles.py and pictures.py find what they are there for, in a product of a few
+lines, and name it."""
 
 import shutil
 import subprocess
@@ -33,6 +34,77 @@ SOUND = {
     ),
     "doc/size.md": "# Size\n\n<!-- written by tools/size.py --write -->\n",
 }
+
+# A picture and a table that stand straight; the first line of the file is 1.
+PICTURE = """\
+/*
+ * low.h - reads.
+ *
+ *     open --> READING --end--> ENDED
+ *                |  ^             |
+ *                |  +--- again ---+
+ *                v
+ *              FAILED
+ *
+ *     low_open    begins
+ *     low_read    reads one piece, and
+ *                 keeps it
+ *     low_close   ends
+ */
+"""
+
+# Ways in which they break: text, what becomes of it, the faults.
+BROKEN = (
+    (  # the formatter has broken a long row
+        "reads one piece, and\n *                 keeps it",
+        "reads one piece, and\n * keeps it",
+        ["12: a row of the picture has flowed out"],
+    ),
+    (  # and has joined it with the next one
+        "and\n *                 keeps it\n *     low_close   ends",
+        "and keeps it\n * low_close   ends",
+        ["12: a row of the picture has flowed out"],
+    ),
+    (
+        "|  ^             |",
+        "|  ^              |",
+        [
+            "5: | stands one column beside another stroke",
+            "6: + stands one column beside another stroke",
+        ],
+    ),
+    (
+        "                v\n",
+        "                 v\n",
+        [
+            "6: | stands one column beside another stroke",
+            "7: v stands one column beside another stroke",
+        ],
+    ),
+    (
+        "|  +--- again ---+",
+        "|   +--- again --+",
+        [
+            "5: ^ stands one column beside another stroke",
+            "6: + stands one column beside another stroke",
+        ],
+    ),
+    (
+        "|  +--- again ---+",
+        "|     +- again --+",
+        ["6: + touches nothing above or below"],
+    ),
+    (
+        "low_close   ends",
+        "low_close    ends",
+        ["13: a cell begins one column beside those of other rows"],
+    ),
+    (
+        "low_read    reads one",
+        "low_readers reads one",
+        ["11: a label touches its text: put two blanks between them"],
+    ),
+)
 
 
 class Product:
@@ -143,3 +215,13 @@ def test_circles_are_found_also_by_pointers_that_are_kept(product):
     status, out = product.run("circles.py", "base")
     assert status == 1
     assert "low -> high: high_end\n" in out
+
+
+def test_pictures_that_moved_are_found(product):
+    for old, new, faults in BROKEN:
+        product.write("base/low.h", PICTURE + SOUND["base/low.h"])
+        assert product.run("pictures.py") == (0, "2 pictures stand straight\n")
+        product.replace("base/low.h", old, new)
+        status, out = product.run("pictures.py")
+        assert status == 1
+        assert out.splitlines() == [f"base/low.h:{fault}" for fault in faults]
