@@ -9,13 +9,14 @@ import pytest
 
 pytest.register_assert_rewrite("tidings_test")
 
-from tidings_test import process, waiting  # noqa: E402
+from tidings_test import process  # noqa: E402
 from tidings_test.broker import PROGRAMS, Broker  # noqa: E402
 from tidings_test.process import Process  # noqa: E402
+from tidings_test.watchdog import Watchdog  # noqa: E402
 
 # A test that takes longer waits for an event that does not come. And then, its end.
 WATCHDOG = int(os.environ.get("TIDINGS_TEST_SECONDS", "300"))
-WATCHDOG_END = 60
+WATCHDOG_END = int(os.environ.get("TIDINGS_TEST_END_SECONDS", "60"))
 
 LOG_SHOWN = 200  # lines
 
@@ -26,18 +27,36 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # The life of a test
 
 
+_watchdog = Watchdog(WATCHDOG, WATCHDOG_END)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    def bark(number, frame):
-        signal.alarm(WATCHDOG_END)
-        what = waiting.now_waiting_for()
-        pytest.fail(f"no end after {WATCHDOG} seconds, waiting for {what}")
-
     process.forget_ended()
-    signal.signal(signal.SIGALRM, bark)
-    signal.alarm(WATCHDOG)
+    _watchdog.begin()
     yield
-    signal.alarm(0)
+
+
+# It barks in these only: pytest takes what is raised there for the failure of a test. In
+# its own code it would end the run, and the tests of the file that follow.
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item):
+    with _watchdog:
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    with _watchdog:
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    with _watchdog:
+        yield
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -377,7 +396,7 @@ def _end_all(servers):
     for server in reversed(servers):
         try:
             server.end()
-        except AssertionError as failure:
+        except (AssertionError, pytest.fail.Exception) as failure:  # the watchdog's, too
             failures.append(failure)
     if failures:
         raise failures[0]

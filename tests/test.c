@@ -16,6 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/able_time.h"
+
+#define WATCHDOG_LOOK_S 2
+
 /* Constructors run before main, in the order of each file. */
 static struct test *tests, **last_test = &tests;
 static struct test_group *groups, **last_group = &groups;
@@ -27,8 +31,6 @@ static struct counts {
     unsigned passed;
     unsigned failed;
 } * counts;
-
-static volatile sig_atomic_t is_late;
 
 /* There if the program is built with a sanitizer; `fd` is cast to a pointer. */
 extern void __sanitizer_set_report_fd(void *fd) __attribute__((weak));
@@ -161,8 +163,7 @@ run_group(const struct test_group *group, const char *file, char **filters)
 static void
 on_alarm(int signal)
 {
-    (void)signal;
-    is_late = 1;
+    (void)signal; /* waitpid ends */
 }
 
 static unsigned
@@ -171,6 +172,26 @@ watchdog_s(void)
     const char *said = getenv("TEST_WATCHDOG_S");
 
     return said ? (unsigned)strtoul(said, NULL, 10) : TEST_WATCHDOG_S;
+}
+
+/* Waits for the end of `pid`. True if the watchdog has ended it. */
+static bool
+await_child(pid_t pid, int *status)
+{
+    struct able_time spent;
+    bool is_late = false;
+
+    able_time_begin(&spent);
+    alarm(WATCHDOG_LOOK_S);
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR) {
+        is_late = able_time_s(&spent) >= watchdog_s();
+        if (is_late)
+            kill(pid, SIGABRT);
+        else
+            alarm(WATCHDOG_LOOK_S);
+    }
+    alarm(0);
+    return is_late;
 }
 
 /* Sends the reports of a sanitizer to the present standard error: a test may
@@ -249,12 +270,7 @@ run_in_child(const struct test_group *group, const char *file, char **filters)
         exit(counts->failed > failed);
     }
 
-    alarm(watchdog_s());
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        if (is_late)
-            kill(pid, SIGABRT);
-    alarm(0);
-    if (is_late)
+    if (await_child(pid, &status))
         printf("%s: killed, for it did not end within %u s\n", file,
                watchdog_s());
     else if (WIFSIGNALED(status))
@@ -263,7 +279,6 @@ run_in_child(const struct test_group *group, const char *file, char **filters)
         printf("%s: ended with status %d\n", file, WEXITSTATUS(status));
     if (status && counts->failed == failed)
         counts->failed++;
-    is_late = 0;
 }
 
 static bool

@@ -33,9 +33,9 @@
 
 #include <cmocka.h>
 
-/* After so many seconds the tests of one file count as hanging, and are killed;
- * TEST_WATCHDOG_S in the environment overrides the number. Nothing else in a
- * unit test has a deadline. */
+/* After so many seconds in which they could run (able_time.h) the tests of one
+ * file count as hanging, and are killed; TEST_WATCHDOG_S in the environment
+ * overrides the number. Nothing else in a unit test has a deadline. */
 #define TEST_WATCHDOG_S 600
 
 struct test {

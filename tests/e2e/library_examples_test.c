@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/tidings.h"
+#include "tests/places.h"
 #include "tests/support/broker.h"
 #include "tests/support/command.h"
 #include "tests/support/http.h"

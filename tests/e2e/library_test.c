@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/places.h"
 #include "tests/support/broker.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shell.h"

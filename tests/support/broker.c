@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/places.h"
 #include "tests/support/patience.h"
 #include "tests/support/process.h"
 #include "tests/test.h"

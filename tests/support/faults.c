@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/places.h"
 #include "tests/test.h"
 
 /* The sanitizers want to be the first library. */

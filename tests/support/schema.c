@@ -5,6 +5,7 @@
 #include <libxml/parser.h>
 #include <libxml/xmlschemas.h>
 
+#include "tests/places.h"
 #include "tests/test.h"
 
 /* One schema per root, read when first needed and kept to the end. */

@@ -11,6 +11,12 @@ from tidings_test.waiting import Arrivals, waiting_for
 # All that were started since the beginning of the test, for reports of failures.
 started = []
 
+# What starts a program so that it is killed when the thread that started it ends.
+_ISOLATED = pathlib.Path(os.environ.get("TIDINGS_BIN", "/nonexistent")).parent / "tests/isolated"
+LEASH = (_ISOLATED.absolute(), "--leashed")
+if not _ISOLATED.exists():
+    LEASH = ("/usr/bin/setpriv", "--pdeathsig", "KILL")
+
 SANITIZERS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 
@@ -36,7 +42,7 @@ class Process:
         self.argv = [str(argument) for argument in argv]
         self.name = os.path.basename(self.argv[0])
         self.popen = subprocess.Popen(
-            ["/usr/bin/setpriv", "--pdeathsig", "KILL", *self.argv],
+            [*LEASH, *self.argv],
             env={**os.environ, **(env or {})},
             cwd=cwd,
             stdin=subprocess.PIPE if terminal is None else terminal,

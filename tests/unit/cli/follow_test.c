@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/places.h"
 #include "tests/support/command.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/history.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/places.h"
 #include "tests/support/command.h"
 #include "tests/support/fake_broker.h"
 #include "tests/test.h"

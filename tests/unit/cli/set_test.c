@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/places.h"
 #include "tests/support/command.h"
 #include "tests/support/fake_broker.h"
 #include "tests/test.h"

@@ -5,6 +5,7 @@
 
 #include "base/options.h"
 #include "broker/commands/command_table.h"
+#include "tests/places.h"
 #include "tests/test.h"
 #include "tests/unit/config/configured.h"
 

@@ -9,6 +9,7 @@
 #include "proto/buf.h"
 #include "proto/fnv1a.h"
 #include "proto/json/json_parse.h"
+#include "tests/places.h"
 #include "tests/support/tar.h"
 #include "tests/test.h"
 
