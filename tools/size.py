@@ -3,12 +3,13 @@
 
     tools/size.py                  the table of each folder, and of all
     tools/size.py --against REV    how a revision differs from it
-    tools/size.py --write          writes the table into doc/size.md
-    tools/size.py --check          ends with 1 if the product is larger than the table
+    tools/size.py --check          ends with 1 if a commit made the product larger by more
+                                   code lines than its trailers "Size: +N REASON" allow, or
+                                   a figure is above its ceiling
 
-Product: *.c and *.h of base, broker, client and proto. doc/size.md explains the columns.
---check also refuses a function that is more complex than the list there allows, and a
-path of a change (doc/architecture.md lists its files) above its limit.
+Product: *.c and *.h of base, broker, client and proto. doc/size.md explains the columns,
+and has the ceilings and the functions that may be more complex than others. --check also
+looks at the way of a change (doc/architecture.md lists its files).
 """
 
 import argparse
@@ -21,7 +22,6 @@ from pathlib import PurePath
 import c_code
 
 PAGE = c_code.ROOT / "doc/size.md"
-MARK = "<!-- written by tools/size.py --write -->\n"
 COLUMNS = (
     "tokens",
     "code lines",
@@ -31,8 +31,14 @@ COLUMNS = (
     "pointers",
     "large structs",
 )
+CEILINGS = ("files", "fan-out", "pointers", "large structs")
 LARGE_STRUCT = 30  # members
-N_COMPLEX = 20
+COMPLEX = 20
+# Each commit behind this one says by how much it makes the product larger; the last ones
+# are looked at, for an older one has been.
+SINCE = "f8088cd38f5e1f7692fbb841d5b3450b7031da6d"
+MAX_COMMITS = 300
+TRAILER = re.compile(r"^Size: ([+-]?\d[\d,]*)(.*)$", re.M)
 PATH = c_code.ROOT / "doc/architecture.md"
 PATH_HEADING = "## The files of that way"
 PATH_LINES = 12000
@@ -117,68 +123,100 @@ def ordered(rows):
         yield folder, rows[folder]
 
 
-def markdown(code):
-    """Returns the table, the list of complex functions and the way of a change."""
-    out = [
-        "| folder | " + " | ".join((*COLUMNS[:3], "per 1,000", *COLUMNS[3:])) + " |",
-        "| --- |" + " ---: |" * (len(COLUMNS) + 1),
-    ]
-    for folder, row in ordered(table_of(code)):
-        shown = [f"{figure:,}" for figure in row]
-        shown.insert(3, f"{1000 * row[2] / max(row[1], 1):.0f}")
-        out.append(f"| {folder} | " + " | ".join(shown) + " |")
-    lines, _ = way_of_a_change(code)
-    out += [
-        "",
-        f"The way of a change, from post to list and stream: {lines:,} code lines; "
-        f"{PATH_LINES:,} are allowed.",
-        "",
-        "The most complex functions (pmccabe; a switch is one branch):",
-        "",
-        "| complexity | function | file |",
-        "| ---: | --- | --- |",
-    ]
-    sources = [path for path in code.files if path.endswith(".c")]
-    for figure, name, path in complexity(sources)[:N_COMPLEX]:
-        out.append(f"| {figure} | {name} | {path} |")
-    return "\n".join(out) + "\n"
-
-
 def kept():
-    """Returns the table and {(function, file name): complexity} of doc/size.md. A file
-    may move without its functions becoming others."""
-    rows, functions = {}, {}
-    for line in PAGE.read_text(encoding="utf-8").partition(MARK)[2].splitlines():
+    """Returns the {column: ceiling} and {(function, file name): complexity} of
+    doc/size.md. A file may move without its functions becoming others."""
+    ceilings, functions = {}, {}
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == len(COLUMNS) + 2 and cells[1].replace(",", "").isdigit():
-            figures = [int(cell.replace(",", "")) for cell in (*cells[1:4], *cells[5:])]
-            rows[cells[0]] = figures
+        figure = cells[-1].replace(",", "")
+        if len(cells) == 2 and cells[0] in CEILINGS and figure.isdigit():
+            ceilings[cells[0]] = int(figure)
         elif len(cells) == 3 and cells[0].isdigit():
             functions[cells[1], PurePath(cells[2]).name] = int(cells[0])
-    return rows, functions
+    return ceilings, functions
+
+
+def lines_of(revision, paths):
+    """Returns the code lines of these files in a revision; one that is not there has none."""
+    asked = "".join(f"{revision}:{path}\n" for path in paths)
+    out = subprocess.run(
+        ["git", "cat-file", "--batch"],
+        cwd=c_code.ROOT,
+        input=asked.encode(),
+        capture_output=True,
+        check=True,
+    ).stdout
+    lines = at = 0
+    for _ in paths:
+        end = out.index(b"\n", at)
+        head = out[at:end].split()
+        at = end + 1
+        if head[-1] != b"missing":
+            text = out[at : at + int(head[-1])].decode("utf-8", "replace")
+            lines += code_lines(c_code.without_comments(text))
+            at += int(head[-1]) + 1
+    return lines
+
+
+def growth(before, after):
+    """Returns how many code lines the product has more in `after` than in `before`."""
+    names = c_code.git("diff", "--name-only", "--no-renames", before, after, "--", *c_code.TOPS)
+    paths = [
+        name
+        for name in names.splitlines()
+        if name.endswith((".c", ".h")) and "/examples/" not in name
+    ]
+    return lines_of(after, paths) - lines_of(before, paths) if paths else 0
+
+
+def grown():
+    """Yields a sentence for each commit that makes the product larger than it says."""
+    try:
+        listed = c_code.git("rev-list", "--first-parent", f"{SINCE}..HEAD").split()
+    except subprocess.CalledProcessError:
+        yield f"git does not know {SINCE}, behind which each commit says by how much it grows"
+        return
+    for commit in listed[:MAX_COMMITS]:
+        message = c_code.git("show", "-s", "--format=%h %s%n%b", commit)
+        subject, _, body = message.partition("\n")
+        allowed = 0
+        for figure, reason in TRAILER.findall(body):
+            if not reason.strip():
+                yield f"{subject}: \"Size: {figure}\" lacks its reason"
+            allowed += int(figure.replace(",", ""))
+        lines = growth(f"{commit}^", commit)
+        if lines > allowed:
+            yield (
+                f"{subject}: {lines:+,} code lines; its message allows {allowed:+,}"
+                f" (\"Size: {lines:+,} REASON\": what pays for it, or why it is worth it)"
+            )
 
 
 def larger(code):
-    """Yields a sentence for each figure above the one that doc/size.md has."""
-    rows, functions = kept()
-    if not rows or not functions:
-        yield "doc/size.md has no table"
+    """Yields a sentence for each figure above what doc/size.md or a commit allows."""
+    ceilings, functions = kept()
+    if len(ceilings) < len(CEILINGS) or not functions:
+        yield "doc/size.md lacks a ceiling, or the list of complex functions"
         return
-    for folder, row in ordered(table_of(code)):
-        before = rows.get(folder, [0] * len(COLUMNS))
-        for column, figure, was in zip(COLUMNS, row, before):
-            if figure > was:
-                yield f"{folder}: {column} were {was:,}, are {figure:,}"
-    lowest = min(functions.values())
+    rows = table_of(code)
+    for column, ceiling in ceilings.items():
+        place = COLUMNS.index(column)
+        for folder, row in ordered(rows):
+            # "all" has the largest fan-out, and the sums of the others.
+            is_judged = folder == "all" if column != "files" else folder != "all"
+            if is_judged and row[place] > ceiling:
+                yield f"{folder}: {column}: {row[place]:,}, the ceiling is {ceiling:,}"
     sources = [path for path in code.files if path.endswith(".c")]
     for figure, name, path in complexity(sources):
-        allowed = functions.get((name, PurePath(path).name), lowest)
+        allowed = functions.get((name, PurePath(path).name), COMPLEX)
         if figure > allowed:
             yield f"{path}: {name} has complexity {figure}, {allowed} is allowed"
     lines, faults = way_of_a_change(code)
     yield from faults
     if lines > PATH_LINES:
         yield f"the way of a change has {lines:,} code lines, {PATH_LINES:,} are allowed"
+    yield from grown()
 
 
 def show(rows, others, revision):
@@ -200,21 +238,14 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--against", metavar="REV")
-    parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     code = c_code.Code(c_code.product())
-    if options.write:
-        head = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-        PAGE.write_text(head + MARK + "\n" + markdown(code), encoding="utf-8")
-    elif options.check:
+    if options.check:
         found = list(larger(code))
         for sentence in found:
             print(sentence)
-        if found:
-            print("larger than doc/size.md says: tools/size.py --write, in this commit")
-        else:
-            print("no folder is larger than doc/size.md says")
+        print(f"{len(found)} figures are larger than allowed (doc/size.md)")
         return min(len(found), 1)
     else:
         others = None

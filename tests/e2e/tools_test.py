@@ -2,6 +2,7 @@
 unused.py, circles.py and pictures.py find what they are there for, in a product of a few
 lines, and name it."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -32,7 +33,10 @@ SOUND = {
     "doc/architecture.md": (
         "## The files of that way\n\n`base/low.c` and `base/high.c`.\n\n## Next\n"
     ),
-    "doc/size.md": "# Size\n\n<!-- written by tools/size.py --write -->\n",
+    "doc/size.md": (
+        "| files | 36 |\n| fan-out | 24 |\n| pointers | 9 |\n| large structs | 9 |\n"
+        "| 3 | none | base/none.c |\n"
+    ),
 }
 
 # A picture and a table that stand straight; the first line of the file is 1.
@@ -127,6 +131,16 @@ class Product:
         assert old in text
         self.write(name, text.replace(old, new))
 
+    def git(self, *words):
+        who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        return subprocess.run(
+            ["git", *who, *words], cwd=self.root, capture_output=True, check=True, text=True
+        ).stdout
+
+    def commit(self, message):
+        self.git("add", "-A")
+        self.git("commit", "-qm", message)
+
     def run(self, tool, *options):
         """Returns the exit status of a tool and what it prints."""
         result = subprocess.run(
@@ -144,38 +158,78 @@ def product(tmp_path):
     return Product(tmp_path / "product")
 
 
-def test_a_larger_product_says_so(product):
-    assert product.run("size.py", "--check")[0] == 1  # there is no table
-    assert product.run("size.py", "--write") == (0, "")
-    assert product.run("size.py", "--check")[0] == 0
-    product.replace("base/low.c", "low->on_end();", "low->on_end();\n    low->end();")
+# What a commit does to low.c, what its message says of it, and what --check says of that.
+GROWTHS = (
+    ("\n", "read: nothing more", None),
+    ("\nlow->end();", "read: end", "+1 code lines; its message allows +0"),
+    ("\nlow->end();", "read: end\n\nSize: +1 it has to end", None),
+    ("\n/* a reason */", "read: say why", None),
+    ("\na;\nb;\nc;", "read: more\n\nSize: +1 a\nSize: +1 b", "+3 code lines; its message allows +2"),
+    ("\na;\nb;", "read: more\n\nSize: +1 a\nSize: +1 b", None),
+    ("\n", "read: less\n\nSize: -3 no more of it", "+0 code lines; its message allows -3"),
+    ("\nlow->end();", "read: end\n\nSize: +1", '"Size: +1" lacks its reason'),
+)
+
+
+@pytest.fixture
+def committed(product):
+    """The product, in which each later commit says by how much it makes it larger."""
+    product.commit("begin")
+    since = product.git("rev-parse", "HEAD").strip()
+    text = (ROOT / "tools/size.py").read_text(encoding="utf-8")
+    product.write("tools/size.py", re.sub(r'SINCE = "\w+"', f'SINCE = "{since}"', text))
+    product.commit("size: begin")
+    return product
+
+
+def test_a_commit_that_makes_the_product_larger_says_so(committed):
+    assert committed.run("size.py", "--check")[0] == 0
+    base = (committed.root / "base/low.c").read_text(encoding="utf-8")
+    for more, message, complaint in GROWTHS:
+        committed.write("base/low.c", base.replace("low->on_end();", "low->on_end();" + more))
+        committed.write("note", message)  # lest a commit be empty
+        committed.commit(message)
+        status, out = committed.run("size.py", "--check")
+        subject = message.partition("\n")[0]
+        found = [line for line in out.splitlines() if f" {subject}: " in line]
+        assert status == (1 if complaint else 0), (message, out)
+        assert [complaint in line for line in found] == [True] * bool(complaint), out
+        committed.git("reset", "-q", "--hard", "HEAD~1")
+
+
+def test_a_history_without_its_beginning_is_no_proof(product):
+    product.commit("begin")
     status, out = product.run("size.py", "--check")
     assert status == 1
-    assert "base: code lines were 25, are 26" in out
-    assert "all: tokens were" in out
-    assert product.run("size.py", "--write") == (0, "")
-    assert product.run("size.py", "--check")[0] == 0
-    product.replace("base/low.c", "\n    low->end();", "")
-    assert product.run("size.py", "--check")[0] == 0  # smaller needs no words
+    assert "git does not know" in out
 
 
-def test_a_more_complex_function_says_so(product):
-    assert product.run("size.py", "--write") == (0, "")
-    product.replace("base/low.c", "low->on_end();", "if (low->end) low->on_end();")
-    status, out = product.run("size.py", "--check")
+def test_a_more_complex_function_says_so(committed):
+    committed.replace("tools/size.py", "COMPLEX = 20", "COMPLEX = 1")
+    assert committed.run("size.py", "--check")[0] == 0
+    committed.replace("base/low.c", "low->on_end();", "if (low->end) low->on_end();")
+    status, out = committed.run("size.py", "--check")
     assert status == 1
     assert "base/low.c: low_read has complexity 2, 1 is allowed" in out
+    committed.replace("doc/size.md", "| 3 | none | base/none.c |", "| 2 | low_read | low.c |")
+    assert committed.run("size.py", "--check")[0] == 0
 
 
-def test_the_way_of_a_change_has_a_limit_and_existing_files(product):
-    assert product.run("size.py", "--write") == (0, "")
-    product.replace("doc/architecture.md", "base/high.c", "base/tall.c")
-    status, out = product.run("size.py", "--check")
+def test_what_is_above_its_ceiling_says_so(committed):
+    committed.replace("doc/size.md", "| files | 36 |", "| files | 3 |")
+    status, out = committed.run("size.py", "--check")
+    assert status == 1
+    assert "base: files: 4, the ceiling is 3" in out
+
+
+def test_the_way_of_a_change_has_a_limit_and_existing_files(committed):
+    committed.replace("doc/architecture.md", "base/high.c", "base/tall.c")
+    status, out = committed.run("size.py", "--check")
     assert status == 1
     assert "doc/architecture.md lists base/tall.c, which does not exist" in out
-    product.replace("doc/architecture.md", "base/tall.c", "base/high.c")
-    product.replace("tools/size.py", "PATH_LINES = 12000", "PATH_LINES = 12")
-    status, out = product.run("size.py", "--check")
+    committed.replace("doc/architecture.md", "base/tall.c", "base/high.c")
+    committed.replace("tools/size.py", "PATH_LINES = 12000", "PATH_LINES = 12")
+    status, out = committed.run("size.py", "--check")
     assert status == 1
     assert "the way of a change has 25 code lines, 12 are allowed" in out
 
