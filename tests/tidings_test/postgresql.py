@@ -164,6 +164,8 @@ class Server:
 
     @staticmethod
     def _rows(connection, text):
+        connection.autocommit = True
+        psycopg2.extensions.register_type(AS_TEXT, connection)
         with connection.cursor() as cursor:
             cursor.execute(text)
             return cursor.fetchall() if cursor.description else []
@@ -171,10 +173,7 @@ class Server:
     def _connect(self, database):
         names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER"}
         where = {name: self.env[variable] for name, variable in names.items()}
-        connection = psycopg2.connect(dbname=database, **where)
-        connection.autocommit = True
-        psycopg2.extensions.register_type(AS_TEXT, connection)
-        return connection
+        return psycopg2.connect(dbname=database, **where)
 
     def _forget_connections(self):
         while self._connections:
