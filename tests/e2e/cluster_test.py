@@ -928,7 +928,7 @@ def test_a_broker_brings_older_tables_up_to_date(cluster):
             "the reason", lambda: words in one.get("/readyz").json()["reasons"][0]
         )
     wait_for("a post", lambda: Set(one, "news").send(change("http://example.com/")).status == 200)
-    assert Set(one, "news").post(1).datetime.startswith("2100-01-01T00:00:00.0")
+    assert Set(one, "news").post(1).datetime.startswith("2100-01-01T00:00:")
     two = cluster.start("b")
     wait_last(two, "news", 3)
 
