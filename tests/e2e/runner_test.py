@@ -165,6 +165,9 @@ def test_names_its_short_form_first(tree, start):
 RUNS = {
     "tests/run": 'case " $* " in *" --preset $BAD "*) eval "$DOES" ;; esac; echo "3 passed, 0 failed"',
     "packaging/release": "echo made",
+    "broker/start": "trap 'exit 0' TERM; echo tidingsd: ready at http://127.0.0.1:1/; "
+    "while :; do sleep 0.05; done",
+    "bin/curl": "exit 0",
     "tools/circles.py": "exit 0",
     "tools/unused.py": "exit 0",
     "tools/size.py": "echo 0 figures",
