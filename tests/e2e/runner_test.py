@@ -199,7 +199,7 @@ def test_ci_is_green_if_nothing_was_left_out(tree, run, env, status, line):
         shutil.copy(ROOT / name, tree / name)
     (tree / "tests/nightly.tsv").write_text("step\twhen\tcommit\tseconds\tresult\tfound\n" + PASSED)
     for folder in ("base", "broker", "client", "proto"):
-        (tree / folder).mkdir()
+        (tree / folder).mkdir(exist_ok=True)
     env = {"PATH": f"{tree}/bin:{os.environ['PATH']}", "TMPDIR": str(tree / "files"), **env}
     ended = run(tree / ".ci/run", env={"BAD": "none", "DOES": "true", **env}, status=status)
     assert any(shown.startswith(line) for shown in ended.out), ended.output()
