@@ -170,7 +170,7 @@ init(int alive, char **command)
         return stop("loopback");
     status = run_command(alive, command);
     if (made[0]) {
-        kill(-1, SIGKILL); /* what goes on writing to it */
+        kill(-1, SIGKILL); /* programs that still write to it */
         while (waitpid(-1, NULL, 0) > 0)
             continue;
         nftw(made, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -219,7 +219,7 @@ main(int argc, char **argv)
     sigset_t child;
     pid_t pid;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever kills ctest, ends its tests */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when ctest is killed, its tests end */
     if (argc > 2 && !strcmp(argv[1], "--leashed")) {
         execvp(argv[2], argv + 2);
         return stop(argv[2]);
