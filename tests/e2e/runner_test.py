@@ -139,9 +139,15 @@ def tree(tmp_path):
     return tmp_path
 
 
+def in_tree(tree):
+    """The environment of its programs: no pass is kept there, although CI keeps some."""
+    path = f"{tree}/bin:{os.environ['PATH']}"
+    return {"PATH": path, "TMPDIR": str(tree / "files"), "TIDINGS_PASSED": ""}
+
+
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL))
 def test_a_signal_ends_all_that_a_run_has_started(tree, start, number):
-    env = {"PATH": f"{tree}/bin:{os.environ['PATH']}", "TMPDIR": str(tree / "files")}
+    env = in_tree(tree)
     running = start(tree / "tests/run", env=env)
     running.out.find(lambda line: line == "started")
     running.signal(number)
@@ -154,7 +160,7 @@ def test_a_signal_ends_all_that_a_run_has_started(tree, start, number):
 
 
 def test_names_its_short_form_first(tree, start):
-    env = {"PATH": f"{tree}/bin:{os.environ['PATH']}"}
+    env = in_tree(tree)
     running = start(tree / "tests/run", env=env)
     assert "--smoke" in running.out.wait(1)
     assert start(tree / "tests/run", "--smoke", env=env).out.wait(1).startswith("tests/run --smoke: ")
@@ -200,7 +206,7 @@ def test_ci_is_green_if_nothing_was_left_out(tree, run, env, status, line):
     (tree / "tests/nightly.tsv").write_text("step\twhen\tcommit\tseconds\tresult\tfound\n" + PASSED)
     for folder in ("base", "broker", "client", "proto"):
         (tree / folder).mkdir(exist_ok=True)
-    env = {"PATH": f"{tree}/bin:{os.environ['PATH']}", "TMPDIR": str(tree / "files"), **env}
-    ended = run(tree / ".ci/run", env={"BAD": "none", "DOES": "true", **env}, status=status)
+    env = in_tree(tree) | {"BAD": "none", "DOES": "true"} | env
+    ended = run(tree / ".ci/run", env=env, status=status)
     assert any(shown.startswith(line) for shown in ended.out), ended.output()
     assert re.fullmatch(r"\d+ passed, \d+ failed", ended.out[-1])
