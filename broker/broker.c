@@ -501,6 +501,7 @@ open_sets(struct broker *b, struct problem *why)
     if (!rc && b->membership)
         b->start->sets.journal = b->membership->journal;
     b->http.membership = b->membership;
+    efforts_init(&b->http.efforts, (unsigned)(b->config->threads + 1) / 2);
     if (!rc)
         rc = registry_open(&b->http.registry, &b->start->sets, why);
     if (!rc)

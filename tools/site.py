@@ -10,6 +10,7 @@ A page needs no server: links are relative, and the search reads a script.
 """
 
 import gzip
+import hashlib
 import html
 import json
 import pathlib
@@ -255,10 +256,11 @@ def write_c(site, out):
         packed = gzip.compress(data, 9, mtime=0)
         codes = ",".join(map(str, packed))
         arrays.append(f"static const unsigned char file{i}[] = {{{codes}}};\n")
+        tag = ",".join(map(str, hashlib.sha256(data).digest()))
         type = TYPES.get(path.suffix, "text/plain; charset=utf-8")
         rows.append(
             f'    {{"{path.name}", "{type}", {{(const char *)file{i}, sizeof(file{i})}},'
-            f" {len(data)}}},\n"
+            f" {len(data)}, {{{{{tag}}}}}}},\n"
         )
     out.write_text(
         '#include "broker/documents/manual_document.h"\n\n'

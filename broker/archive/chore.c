@@ -53,7 +53,8 @@ chore_has_room(struct registry *registry)
     return health.has_room;
 }
 
-_Static_assert(TURN_KINDS <= CLIENT_QUEUES, "each kind has its queue");
+_Static_assert((int)TURN_KINDS <= CLIENT_QUEUE_EFFORT,
+               "each kind has its queue");
 
 void
 turn_init(struct turn *turn, enum turn_kind kind, struct registry *registry,
@@ -62,49 +63,25 @@ turn_init(struct turn *turn, enum turn_kind kind, struct registry *registry,
 {
     *turn = (struct turn){
         .kind = kind, .registry = registry, .wants = wants, .user = user};
-    list_init(&turn->clients);
-}
-
-/* A node that is zero is in no list, either. */
-static bool
-is_in_list(const struct list *node)
-{
-    return node->next && !list_is_empty(node);
+    client_turns_init(&turn->waiting, kind);
 }
 
 void
 turn_add(struct turn *turn, struct set *set)
 {
     struct turn_place *place = &set->progress->turns[turn->kind];
-    struct client *client = set_creator(set);
-    struct client_queue *queue =
-        client ? client_queue(client, turn->kind) : &turn->nobody;
 
-    if (is_in_list(&place->node))
-        return;
     place->set = set;
-    if (!is_in_list(&queue->node)) {
-        list_init(&queue->waiting);
-        list_append(&turn->clients, &queue->node);
-    }
-    list_append(&queue->waiting, &place->node);
+    client_turns_add(&turn->waiting, set_creator(set), &place->node);
 }
 
 /* Returns the next waiting set; it waits no more. NULL: none does. */
 static struct set *
 take_set(struct turn *turn)
 {
-    struct client_queue *queue =
-        list_front(&turn->clients, offsetof(struct client_queue, node));
-    struct turn_place *place;
+    struct list *next = client_turns_next(&turn->waiting);
 
-    if (!queue)
-        return NULL;
-    place = list_take(&queue->waiting, offsetof(struct turn_place, node));
-    list_remove(&queue->node);
-    if (!list_is_empty(&queue->waiting))
-        list_append(&turn->clients, &queue->node);
-    return place->set;
+    return next ? list_entry(next, struct turn_place, node)->set : NULL;
 }
 
 static bool

@@ -72,9 +72,8 @@ struct turn {
     struct registry *registry;
     bool (*wants)(struct set *set, const struct head *head, void *user);
     void *user;
-    bool is_due;                /* sets may want a turn that do not wait yet */
-    struct list clients;        /* the queues of those with waiting sets */
-    struct client_queue nobody; /* of sets that no client has made */
+    bool is_due;                 /* sets may want a turn that do not wait yet */
+    struct client_turns waiting; /* sets, of the clients that have made them */
 };
 
 /* Begins without a waiting set. A set gets its turn if `wants` is true then. */

@@ -847,7 +847,7 @@ contents_some(struct chore *chore)
     enum status rc = STATUS_OK;
 
     folds_drop_removed(&c->opened);
-    if (!c->turn.is_due && list_is_empty(&c->turn.clients))
+    if (!c->turn.is_due && list_is_empty(&c->turn.waiting.clients))
         return false; /* no set wants a turn */
     if (end_one_pin(c))
         return true;

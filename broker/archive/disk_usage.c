@@ -45,6 +45,31 @@ open_folder(struct disk_usage *u, int above, const char *name, int flags,
     u->depth++;
 }
 
+/* Counts the records of the set at hand for its creator, or deletes them. */
+static void
+consider_records(struct disk_usage *u, const struct stat *st)
+{
+    struct set *set = registry_find(u->registry, slice_of(u->set), NULL);
+    int64_t used_us = (int64_t)st->st_mtim.tv_sec * 1000000;
+    bool is_old = clock_now_us() - used_us > RECORDS_KEPT_US;
+    uint64_t bytes = (uint64_t)st->st_blocks * BLOCK_SIZE;
+    struct problem why = {""};
+    int none = 0;
+
+    if (!set)
+        return;
+    if (is_old &&
+        atomic_compare_exchange_strong(&set->records.users, &none, -1)) {
+        if (db_unlink(set_path(set, RECORDS_FILE).text, &why))
+            DIAG(DIAG_WARNING, "archive", "records of OAI-PMH stay on the disk",
+                 diag_text("set", set->name), diag_text("error", why.text));
+        else
+            bytes = 0;
+        atomic_store(&set->records.users, 0);
+    }
+    store_relaxed(&set->records.bytes, bytes);
+}
+
 static void
 count_name(struct disk_usage *u, const char *name)
 {
@@ -64,10 +89,14 @@ count_name(struct disk_usage *u, const char *name)
              (slice_ends(text, ".db-wal") || slice_ends(text, ".db-shm") ||
               slice_ends(text, ".db-journal")))
         kind = DISK_WAL;
+    if (u->depth == DEPTH_SET && slice_is(text, RECORDS_FILE))
+        consider_records(u, &st);
     if (S_ISREG(st.st_mode))
         u->bytes[kind] += (uint64_t)st.st_blocks * BLOCK_SIZE;
     if (!S_ISDIR(st.st_mode) || u->depth == DISK_USAGE_DEPTH)
         return;
+    if (u->depth == DEPTH_SETS)
+        snprintf(u->set, sizeof(u->set), "%s", name);
     kind = kind_of_folder(u, name);
     if (kind != DISK_CONTENT)
         open_folder(u, fd, name, O_NOFOLLOW, kind);

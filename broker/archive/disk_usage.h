@@ -20,6 +20,9 @@
  * A file counts with the blocks that it has; directories do not count. The walk
  * does not follow symbolic links. It leaves out what it cannot read.
  *
+ * It deletes records of OAI-PMH for which nobody has asked for long
+ * (registry.h), for it comes by them.
+ *
  * Before each step it has the registry count what the sets keep for their
  * creators (registry_count_kept).
  *
@@ -45,6 +48,7 @@ struct disk_usage {
     int64_t next_us; /* steady: when the next walk begins */
     uint64_t bytes[DISK_KINDS];
     unsigned depth; /* directories open; 0: no walk */
+    char set[256];  /* the last folder in sets/ */
 
     struct {
         DIR *dir;

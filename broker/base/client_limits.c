@@ -250,10 +250,69 @@ clients_of(const struct client *client)
     return client->clients;
 }
 
-struct client_queue *
-client_queue(struct client *client, unsigned kind)
+void
+client_turns_init(struct client_turns *turns, unsigned kind)
 {
-    return &client->queues[kind];
+    *turns = (struct client_turns){.kind = kind};
+    list_init(&turns->clients);
+}
+
+/* A node that is zero is in no list, either. */
+static bool
+is_in_list(const struct list *node)
+{
+    return node->next && !list_is_empty(node);
+}
+
+static struct client_queue *
+queue_of(struct client_turns *turns, struct client *client)
+{
+    return client ? &client->queues[turns->kind] : &turns->nobody;
+}
+
+void
+client_turns_add(struct client_turns *turns, struct client *client,
+                 struct list *node)
+{
+    struct client_queue *queue = queue_of(turns, client);
+
+    if (is_in_list(node))
+        return;
+    if (!is_in_list(&queue->node)) {
+        list_init(&queue->waiting);
+        list_append(&turns->clients, &queue->node);
+    }
+    list_append(&queue->waiting, node);
+}
+
+bool
+client_turns_drop(struct client_turns *turns, struct client *client,
+                  struct list *node)
+{
+    struct client_queue *queue = queue_of(turns, client);
+
+    if (!is_in_list(node))
+        return false;
+    list_remove(node);
+    if (list_is_empty(&queue->waiting))
+        list_remove(&queue->node);
+    return true;
+}
+
+struct list *
+client_turns_next(struct client_turns *turns)
+{
+    struct client_queue *queue =
+        list_front(&turns->clients, offsetof(struct client_queue, node));
+    struct list *next;
+
+    if (!queue)
+        return NULL;
+    next = list_take(&queue->waiting, 0);
+    list_remove(&queue->node);
+    if (!list_is_empty(&queue->waiting))
+        list_append(&turns->clients, &queue->node);
+    return next;
 }
 
 /* Call with the mutex held. True: it was the last reference, and the client is

@@ -81,8 +81,10 @@
     ROW(ANSWERS, "answers", "bytes of pages of change memory on their way",    \
         "share", "128 MB", "reads as much at a time as one client may read",   \
         " bytes of memory", "too much is being read at the moment")            \
-    ROW(PASTS, "pasts", "pages of past states in work", "1", "2",              \
-        "has a page of a past state in work", "", "too many are in work")      \
+    ROW(EFFORTS, "efforts",                                                    \
+        "requests of long work, at work or waiting for their turn", "share",   \
+        "256", "has as many requests of long work as one client may have", "", \
+        "too many requests of long work wait for their turn")                  \
     ROW(FILTERS, "filters", "different filters of streams", "share", "2,048",  \
         "reads with as many filters as one client may have (try again later, " \
         "or pull)",                                                            \
@@ -257,17 +259,36 @@ struct client *client_ref(struct client *client); /* NULL is allowed */
 struct clients *clients_of(const struct client *client);
 void client_unref(struct client *client); /* NULL is allowed */
 
-/* Work of a kind that waits for a client, where clients take turns
- * (broker/archive/chore.h): zero at first, and lent as long as the client
- * lives. The thread that does the work owns it. */
-#define CLIENT_QUEUES 7
+/* Turns: of what waits, the next one of each client in turn. Not safe for
+ * several threads. Kinds: those of broker/archive/chore.h, then
+ * broker/base/effort.h. */
+#define CLIENT_QUEUES       8
+#define CLIENT_QUEUE_EFFORT 7
 
 struct client_queue {
-    struct list node; /* among those of other clients */
+    struct list node; /* among those of other clients; zero at first */
     struct list waiting;
 };
 
-struct client_queue *client_queue(struct client *client, unsigned kind);
+struct client_turns {
+    unsigned kind;
+    struct list clients;        /* the queues in which something waits */
+    struct client_queue nobody; /* what no client waits for */
+};
+
+void client_turns_init(struct client_turns *turns, unsigned kind);
+
+/* Lets `node` wait for a client that lives as long, or for nobody (NULL).
+ * Nothing happens if it waits already; a node that is zero does not. */
+void client_turns_add(struct client_turns *turns, struct client *client,
+                      struct list *node);
+
+/* Lets `node` wait no more. False: it did not. */
+bool client_turns_drop(struct client_turns *turns, struct client *client,
+                       struct list *node);
+
+/* The next one, which waits no more. NULL: there is none. */
+struct list *client_turns_next(struct client_turns *turns);
 
 /* Writes the key of a client into `to`, for the store, and returns it; an empty
  * slice for NULL. client_of_stored finds or makes that client, as client_of;

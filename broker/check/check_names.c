@@ -172,7 +172,7 @@ judge_of_set(struct names *n, struct entry *e)
 {
     if (!e->is_dir)
         return known_if(is_known_database(e->name, PLACE_SET) ||
-                        slice_starts(slice_of(e->name), OAI_FILE));
+                        slice_starts(slice_of(e->name), RECORDS_FILE));
     e->next = PLACE_BUILDS;
     for (n->kind = 0; n->kind < GENERATION_KINDS; n->kind++)
         if (!strcmp(e->name, links_kinds[n->kind].folder))

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "broker/base/effort.h"
 #include "broker/log/log.h"
 #include "broker/net/body.h"
 #include "broker/sets/links.h"
@@ -57,7 +58,7 @@ struct document_wish {
     enum link_kind topic; /* for notifications_open */
     int64_t at_us; /* of a past state; Accept-Datetime; DATETIME_NONE: none */
     struct identity_provider *provider; /* for landing_open */
-    struct client *client; /* whom past_resources_open counts for; lent */
+    struct effort *effort; /* what the request costs; lent; NULL: not counted */
 };
 
 /* A document that was opened. Its receiver reads its bodies, or closes them

@@ -16,6 +16,7 @@ struct document_found {
                        a disk nor a long time, but for some of the
                        lists */
     bool has_plain; /* it has a plain form */
+    uint32_t effort; /* units that it may cost (effort.h); 0: little */
     enum generation_kind kind;
     enum memento_form memento;   /* for timemap_open */
     bool is_public;              /* needs no right */

@@ -406,8 +406,7 @@ plain_new(struct body *xml, uint64_t part, uint64_t size)
  *            and on the last one      b, e
  *
  * A page costs a part of a list, and the changes, each time again: the cost
- * does not grow with the set. Few pages of past states are made at a time
- * (CLIENT_PASTS), so the worker pool has threads left for other work.
+ * does not grow with the set. They take turns (effort.h).
  *
  * All pages are of one state. `next` names the list, and a time that is not
  * later than the last entry: times grow strictly, so all new entries are
@@ -504,6 +503,8 @@ fold_log(struct page *p, struct problem *why)
             if (p->changes.failed)
                 rc = problem(why, STATUS_TOO_LARGE,
                              "the changes from its list on exceed --max-body");
+            else if (!effort_spend(w->effort, EFFORT_OF_ENTRY))
+                rc = effort_why(w->effort, STATUS_STOPPED, why);
         }
         if (!rc)
             p->seq_us = batch_time(batch, seq);
@@ -602,7 +603,10 @@ add_part(struct page *p, struct problem *why)
         return rc;
     lines_init(&lines, document.body);
     while (!rc && !(rc = lines_next(&lines, &line)))
-        if (slice_starts(line, "<url>") && !find_row(p, fragment_loc(line)))
+        if (!effort_spend(p->wish.effort, EFFORT_OF_ENTRY))
+            rc = effort_why(p->wish.effort, STATUS_STOPPED, why);
+        else if (slice_starts(line, "<url>") &&
+                 !find_row(p, fragment_loc(line)))
             rc = add_resource(p, line);
     buf_fini(&lines.line);
     document_close(&document);
@@ -670,17 +674,9 @@ past_resources_open(const struct document_wish *wish, struct document *document,
                     struct problem *why)
 {
     struct page p;
-    struct holding turn;
-    enum status rc;
 
     begin_page(&p, wish, wish->registry->config->max_body);
-    holding_init(&turn, &wish->registry->clients, wish->client, CLIENT_PASTS);
-    rc = holding_add(&turn, 1, why);
-    if (!rc)
-        rc = find_state(&p, why);
-    rc = write_page(&p, rc, document, why);
-    holding_end(&turn);
-    return rc;
+    return write_page(&p, find_state(&p, why), document, why);
 }
 
 /* Forms */

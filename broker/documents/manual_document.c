@@ -3,13 +3,58 @@
 #include "base/gunzip.h"
 #include "broker/documents/documents.h"
 
+/* A page, inflated step by step while it is read: who asks for its head alone,
+ * or for its beginning, costs no more. */
+struct inflated {
+    struct body body;
+    const struct manual_file *file;
+    struct gunzip *gunzip; /* NULL: nothing was read yet */
+    struct buf step;
+};
+
 static enum status
 add_bytes(struct slice bytes, void *user, struct problem *why)
 {
-    struct buf *to = user;
+    struct inflated *i = user;
 
-    buf_add_slice(to, bytes);
-    return to->failed ? problem_memory(why) : STATUS_OK;
+    buf_add_slice(&i->step, bytes);
+    return i->step.failed ? problem_memory(why) : STATUS_OK;
+}
+
+static enum status
+inflate_some(struct inflated *i)
+{
+    if (i->gunzip)
+        return gunzip_step(i->gunzip, NULL);
+    i->gunzip = gunzip_new(i->file->size, GUNZIP_GZIP, add_bytes, i);
+    return i->gunzip ? gunzip_feed(i->gunzip, i->file->gzip, NULL)
+                     : STATUS_MEMORY;
+}
+
+static enum body_result
+next_inflated(struct body *body, bool may_block, struct slice *piece)
+{
+    struct inflated *i = (struct inflated *)(void *)body;
+    enum status rc = STATUS_OK;
+
+    if (!may_block)
+        return BODY_WAITS;
+    buf_clear(&i->step);
+    while (!rc && i->step.size == 0 &&
+           (!i->gunzip || gunzip_is_behind(i->gunzip)))
+        rc = inflate_some(i);
+    *piece = buf_slice(&i->step);
+    return rc ? BODY_FAILED : piece->size > 0 ? BODY_DATA : BODY_END;
+}
+
+static void
+free_inflated(struct body *body)
+{
+    struct inflated *i = (struct inflated *)(void *)body;
+
+    gunzip_free(i->gunzip);
+    buf_fini(&i->step);
+    free(i);
 }
 
 static const struct manual_file *
@@ -29,23 +74,19 @@ manual_open(const struct document_wish *wish, struct document *document,
     struct slice rest = wish->rest, name = slice_take(&rest, '?');
     const struct manual_file *file =
         find_file(name.size > 0 ? name : SLICE("index.html"));
-    struct buf text;
-    struct gunzip *gunzip;
-    enum status rc;
+    struct inflated *i;
 
     if (!file)
         return problem(why, STATUS_NOT_FOUND,
                        "the documentation has no such page: /doc/ has the "
                        "names of all");
-    buf_init(&text, file->size);
-    gunzip = gunzip_new(file->size, GUNZIP_GZIP, add_bytes, &text);
-    rc = gunzip ? gunzip_all(gunzip, file->gzip, why) : problem_memory(why);
-    if (!rc)
-        rc = gunzip_end(gunzip, why);
-    gunzip_free(gunzip);
-    rc = document_of_text(document, &text, rc, why);
-    if (rc)
-        return rc;
+    i = memory_new(1, sizeof(*i));
+    i->body = (struct body){
+        .size = file->size, .next = next_inflated, .free = free_inflated};
+    i->file = file;
+    i->step.max = file->size;
+    *document = (struct document){
+        .body = &i->body, .tag = file->tag, .modified_us = DATETIME_NONE};
     document->gzip = body_of_constant(file->gzip);
     document->may_be_packed = true;
     document->type.max = 100;

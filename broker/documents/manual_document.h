@@ -4,13 +4,14 @@
  */
 #pragma once
 
-#include "proto/slice.h"
+#include "proto/resourcesync/digest.h"
 
 struct manual_file {
     const char *name; /* "hub.html" */
     const char *type; /* media type */
     struct slice gzip;
-    size_t size; /* inflated */
+    size_t size;       /* inflated */
+    struct digest tag; /* SHA-256 of that */
 };
 
 /* Sorted by name. */

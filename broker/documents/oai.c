@@ -1,5 +1,8 @@
 #include "broker/documents/oai.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "base/clock.h"
 #include "broker/archive/state_fold.h"
 #include "broker/documents/document.h"
@@ -8,9 +11,8 @@
 #include "proto/urlencoded.h"
 #include "proto/utf8.h"
 
-/* Entries that a request adds to oai.db: about a second. A harvester that
- * finds more to add gets 503, and comes again. */
-#define STEP 65536
+/* What a record that is added costs (effort.h). */
+#define EFFORT_OF_RECORD 30
 
 /* How far responseDate is behind the clock. An entry gets its time before it is
  * committed, and a harvester asks for what came after responseDate. */
@@ -21,6 +23,7 @@ struct oai {
     struct set *set;
     struct head head;
     int64_t as_of_us; /* nothing that happened before then is missing */
+    struct effort *effort;
     struct db db;
     uint64_t seq;   /* the records have every entry up to it */
     uint64_t began; /* entries up to it come from the state of the set */
@@ -51,21 +54,29 @@ add_record(struct oai *o, struct slice entry, int64_t us, bool is_deleted,
                  document_value(md, " td:tags=\""), loc, is_deleted);
 }
 
-/* Adds the next STEP entries of the log. */
+/* True if there is work left in this turn for one more record. */
+static bool
+has_turn(struct oai *o)
+{
+    return effort_spend(o->effort, EFFORT_OF_RECORD);
+}
+
+/* Adds the next entries of the log. */
 static enum status
 add_entries(struct oai *o, struct problem *why)
 {
-    uint64_t end = o->seq + STEP < o->head.last ? o->seq + STEP : o->head.last;
+    bool is_cut = false;
     enum status rc = STATUS_OK;
 
-    while (!rc && o->seq < end) {
+    while (!rc && !is_cut && o->seq < o->head.last) {
         struct batch *b;
 
         rc = log_read(o->set->registry->log, o->set->log, o->seq, LOG_DISK, &b,
                       why);
         if (rc || !b)
             return rc;
-        while (!rc && o->seq < b->last && o->seq < end) {
+        while (!rc && o->seq < b->last && o->seq < o->head.last &&
+               !(is_cut = !has_turn(o))) {
             struct slice entry = batch_slice(b, o->seq, o->seq + 1);
             uint32_t stamp = b->entries[++o->seq - b->first].stamp;
 
@@ -78,12 +89,13 @@ add_entries(struct oai *o, struct problem *why)
     return rc;
 }
 
-/* Adds the next STEP resources of the state whose last change the log no longer
+/* Adds the next resources of the state whose last change the log no longer
  * has. They get times that end with T(began). */
 static enum status
 add_resources(struct oai *o, struct problem *why)
 {
-    uint64_t n = 0, is_whole = 0;
+    uint64_t is_whole = 0;
+    bool is_cut = false;
     struct db state = {.handle = NULL};
     struct db_rows rows;
     struct batch *b = NULL;
@@ -105,14 +117,14 @@ add_resources(struct oai *o, struct problem *why)
         rc = problem(why, STATUS_BUSY, "the state of the set is not whole");
     rows = DB_SELECT(&state, NULL, why,
                      "SELECT seq, entry FROM resources WHERE seq>? AND seq<=?"
-                     " ORDER BY seq LIMIT ?",
-                     o->seq, o->began, STEP);
-    for (; !rc && DB_NEXT(&rows, &o->seq, &entry); n++)
+                     " ORDER BY seq",
+                     o->seq, o->began);
+    while (!rc && !(is_cut = !has_turn(o)) && DB_NEXT(&rows, &o->seq, &entry))
         rc =
             add_record(o, entry, us - (int64_t)(o->began - o->seq), false, why);
     rc = db_rows_end(&rows) ? STATUS_IO : rc;
     db_close(&state);
-    if (n < STEP)
+    if (!is_cut)
         o->seq = o->began;
     return rc;
 }
@@ -156,6 +168,8 @@ follow_log(struct oai *o, struct problem *why)
                    " VALUES(1,?,?,?)",
                    o->head.epoch, o->seq, o->began);
     rc = db_end(&o->db, rc, why);
+    if (!rc && effort_is_used_up(o->effort))
+        return STATUS_AGAIN;
     if (rc == STATUS_GONE || (!rc && o->seq < o->head.last))
         rc = problem(why, STATUS_BUSY, "the records are not ready yet");
     return rc;
@@ -163,10 +177,23 @@ follow_log(struct oai *o, struct problem *why)
 
 /* Answers */
 
+/* Keeps the archive thread from deleting the records. */
+static bool
+use_records(struct set *set)
+{
+    int users = atomic_load(&set->records.users);
+
+    while (users >= 0)
+        if (atomic_compare_exchange_weak(&set->records.users, &users,
+                                         users + 1))
+            return true;
+    return false;
+}
+
 static enum status
 open_records(struct oai *o, struct problem *why)
 {
-    struct file_path path = set_path(o->set, OAI_FILE);
+    struct file_path path = set_path(o->set, RECORDS_FILE);
     int64_t us = clock_now_us() - COMMIT_US;
     struct log_copy copy;
     enum status rc;
@@ -228,16 +255,21 @@ add_argument(struct oai *o, const struct urlencoded_field *field,
 
 enum status
 oai_answer(struct buf *to, struct set *set, struct slice form,
-           struct problem *why)
+           struct effort *effort, struct problem *why)
 {
-    struct oai o = {.set = set};
+    struct oai o = {.set = set, .effort = effort};
     struct urlencoded_data arguments;
-    enum status rc = urlencoded_read(&arguments, form, why);
+    enum status rc;
 
+    if (!use_records(set))
+        return problem(why, STATUS_BUSY, "the records are being deleted");
+    rc = urlencoded_read(&arguments, form, why);
     if (!rc)
         rc = open_records(&o, why);
-    if (!rc)
+    if (!rc) {
+        effort_watch(effort, &o.db);
         rc = add_facts(&o, why);
+    }
     for (size_t i = 0; !rc && i < arguments.n; i++)
         rc = add_argument(&o, &arguments.fields[i], why);
     if (!rc)
@@ -247,6 +279,8 @@ oai_answer(struct buf *to, struct set *set, struct slice form,
         rc = problem(why, STATUS_BUSY,
                      "another broker has begun the list with later changes");
     db_close(&o.db);
+    (void)utimensat(AT_FDCWD, set_path(set, RECORDS_FILE).text, NULL, 0);
+    atomic_fetch_sub(&set->records.users, 1);
     urlencoded_fini(&arguments);
-    return rc;
+    return rc == STATUS_AGAIN ? rc : effort_why(effort, rc, why);
 }

@@ -10,7 +10,8 @@
  *
  * The records are in a database of their own, which a request brings up to the
  * head of the log before it reads them. So a set that nobody asks for by
- * OAI-PMH has none, and costs nothing.
+ * OAI-PMH has none, and costs nothing; they count as kept by the creator of the
+ * set, and go when nobody has asked for a week (RECORDS_FILE).
  *
  *     sets/NAME/oai.db  records: the last change of each resource, by its time
  *
@@ -29,14 +30,15 @@
  */
 #pragma once
 
+#include "broker/base/effort.h"
 #include "broker/sets/registry.h"
 
 /* The largest form. */
 #define OAI_FORM_MAX 16384
 
-#define OAI_FILE "oai.db" /* in the directory of the set */
-
 /* Appends the answer to the arguments of `form`, also to wrong ones.
+ * STATUS_AGAIN: its turn is used up, and the records have come on by some;
  * STATUS_GONE: the set was removed; STATUS_BUSY: ask again. */
 MUST_CHECK enum status oai_answer(struct buf *to, struct set *set,
-                                  struct slice form, struct problem *why);
+                                  struct slice form, struct effort *effort,
+                                  struct problem *why);

@@ -5,9 +5,11 @@
 #include "broker/state/resources.h"
 #include "proto/resourcesync/negentropy.h"
 
-/* The most ranges of a message, and the ids that one costs: below a second. */
+/* The most ranges of a message, and the ids that one costs: below a second. To
+ * find the first id of a range costs as many as WALK_WORK. */
 #define RANGES_MAX 16384
-#define WORK_MAX   1000000
+#define WORK_MAX   400000
+#define WALK_WORK  10
 
 /* The resources of a set at one moment. */
 struct present {
@@ -59,17 +61,19 @@ walk_keys(struct negentropy_ids *ids, const struct digest *from,
           struct problem *why)
 {
     struct present *p = (struct present *)(void *)ids;
-    const struct digest last = {{0}};
+    struct digest last;
     struct slice key;
     uint64_t rest[2];
     struct digest id;
-    struct db_rows rows = DB_SELECT(
-        &p->db, NULL, why,
-        "SELECT key, rest1, rest2 FROM keys WHERE key>=? AND (key<=? OR ?)"
-        " ORDER BY key",
-        db_bytes(from, RESOURCE_KEY_SIZE),
-        db_bytes(to ? to : &last, RESOURCE_KEY_SIZE), !to);
+    struct db_rows rows;
 
+    memset(&last, 0xff, sizeof(last));
+    rows = DB_SELECT(&p->db, NULL, why,
+                     "SELECT key, rest1, rest2 FROM keys"
+                     " WHERE key BETWEEN ? AND ? ORDER BY key",
+                     db_bytes(from, RESOURCE_KEY_SIZE),
+                     db_bytes(to ? to : &last, RESOURCE_KEY_SIZE));
+    ids->work += WALK_WORK;
     while (DB_NEXT(&rows, &key, &rest[0], &rest[1])) {
         resource_row_id(&id, key.data, rest);
         ids->work++;
@@ -90,6 +94,8 @@ read_state(struct present *p, uint64_t least, struct problem *why)
     enum status rc =
         db_open(&p->db, set_path(set, RESOURCES_FILE).text, DB_READER, why);
 
+    if (!rc)
+        effort_watch(p->wish.effort, &p->db);
     if (!rc)
         rc = db_exec(&p->db, "BEGIN", why); /* one moment for all queries */
     if (!rc)
@@ -215,5 +221,5 @@ reconcile_answer(struct buf *to, const struct document_wish *wish,
     db_close(&p.db);
     buf_fini(&p.lines);
     free(p.all);
-    return rc;
+    return effort_why(wish->effort, rc, why);
 }

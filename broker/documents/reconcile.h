@@ -25,7 +25,7 @@
 #define RECONCILE_ENTRIES_MAX ((size_t)4 << 20)
 
 /* Appends the answer to a message, and sets *seq to the position of the state
- * that it is of. `wish`: its set, head and client; `least`: the least position.
+ * that it is of. `wish`: its set, head and effort; `least`: the least position.
  * STATUS_MALFORMED; STATUS_BUSY: ask again; STATUS_GONE.
  *
  * With `wants_entries` the body is ids, 32 bytes each: appends a Resource List

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 
 #include "broker/http/answers.h"
+#include "broker/http/route_table.h"
 #include "broker/net/response.h"
 
 void *
@@ -10,9 +11,11 @@ deferral_new(const struct route_call *call, const struct deferral_kind *kind,
              size_t size)
 {
     struct deferral *d = memory_new(1, size);
+    const struct route *route = call->rq->route;
 
     d->kind = kind;
     d->http = call->http;
+    d->effort.most = route ? route->effort : 0;
     d->principal = principal_ref(call->principal);
     d->ticket.service = call->rq->service;
     holding_init(&d->holding, &d->http->registry->clients,
@@ -39,6 +42,7 @@ deferral_free(struct deferral *d)
     buf_fini(&d->body);
     buf_fini(&d->text);
     holding_end(&d->holding);
+    effort_leave(&d->effort);
     authority_unref(d->authority);
     principal_unref(d->principal);
     free(d->refusal);
@@ -82,9 +86,12 @@ answer_request(struct deferral *d)
 {
     struct request *rq = ticket_request(d->ticket);
 
+    if (rq)
+        rq->user = NULL;
     if (d->kind->give_back)
         d->kind->give_back(d);
     holding_end(&d->holding);
+    effort_leave(&d->effort);
     if (d->failure)
         answers_count(d->kind->rejected, response_status_of(d->failure->rc));
     if (rq && d->failure)
@@ -122,9 +129,10 @@ on_work(struct job *job)
 
     if (d->is_discarding)
         d->kind->discard(d);
-    else
+    else if (!load_relaxed(&d->effort.is_unwanted))
         rc = (d->kind->begin ? d->kind->step : d->kind->work)(d, &why);
-    if (rc)
+    d->is_paused = rc == STATUS_AGAIN;
+    if (rc && !d->is_paused)
         d->failure = copy_problem(&why, rc);
 }
 
@@ -138,6 +146,53 @@ give_job(struct deferral *d)
     service_work(d->ticket.service, &d->job);
 }
 
+static void
+on_turn(struct task *task)
+{
+    struct deferral *d = list_entry(task, struct deferral, task);
+    struct request *rq = ticket_request(d->ticket);
+
+    if (rq)
+        request_check_client(rq);
+    give_job(d); /* which does nothing if nobody waits for it */
+}
+
+static void
+begin_turn(struct effort *effort)
+{
+    struct deferral *d = list_entry(effort, struct deferral, effort);
+
+    d->task.run = on_turn;
+    service_post(d->ticket.service, &d->task);
+}
+
+/* Lets it wait for a turn of the client. */
+static enum status
+wait_for_turn(struct deferral *d, struct problem *why)
+{
+    d->effort.efforts = &d->http->efforts;
+    d->effort.begin = begin_turn;
+    return effort_wait(&d->effort, &d->http->registry->clients,
+                       d->holding.client, why);
+}
+
+static void on_gone(struct request *rq);
+
+/* Watches for the end of a request whose answer is long work. */
+static enum status
+begin_long(struct deferral *d, struct request *rq, struct problem *why)
+{
+    static const struct request_handlers handlers = {.on_gone = on_gone};
+
+    if (!rq) {
+        deferral_free(d);
+        return STATUS_OK;
+    }
+    rq->user = d;
+    rq->handlers = &handlers;
+    return wait_for_turn(d, why);
+}
+
 void
 deferral_begin(struct deferral *d, struct request *rq)
 {
@@ -145,17 +200,18 @@ deferral_begin(struct deferral *d, struct request *rq)
     enum status rc;
 
     d->rq = rq;
+    d->is_begun = true;
     if (rq) {
         rq->user = NULL;
         d->ticket = request_ticket(rq);
         d->authority = d->decides ? request_take_authority(rq)
                                   : authority_ref(request_authority(rq));
     }
-    if (!d->kind->begin) {
+    if (!d->kind->begin && d->effort.most == 0) {
         give_job(d);
         return;
     }
-    rc = d->kind->begin(d, &why);
+    rc = d->kind->begin ? d->kind->begin(d, &why) : begin_long(d, rq, &why);
     if (rc)
         answer_refusal(d, rc, &why);
 }
@@ -219,8 +275,14 @@ static void
 on_worked(struct job *job)
 {
     struct deferral *d = list_entry(job, struct deferral, job);
+    struct problem why;
 
     d->is_out = false;
+    if (d->effort.efforts)
+        effort_end(&d->effort);
+    if (d->is_paused && !load_relaxed(&d->effort.is_unwanted) &&
+        !wait_for_turn(d, &why))
+        return;
     if (!d->kind->begin)
         answer_request(d);
     else if (d->is_over)
@@ -276,6 +338,11 @@ on_gone(struct request *rq)
     if (!d)
         return; /* the act owns it */
     d->rq = NULL;
+    if (d->is_begun) {
+        if (effort_cancel(&d->effort))
+            deferral_free(d);
+        return;
+    }
     if (d->is_whole && !d->is_over)
         return; /* it goes on all the same */
     if (!d->is_over && d->kind->incomplete)

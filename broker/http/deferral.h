@@ -14,7 +14,8 @@
  *
  * The request owns a deferral that receives its body: if the connection breaks,
  * the deferral is freed without effect, unless the body is whole. From
- * deferral_begin on the act owns it. Both go on without the connection.
+ * deferral_begin on the act owns it. Both go on without the connection, but
+ * long work, which only makes an answer (effort.h).
  *
  * All functions run on the service thread of the request, but `step`, `discard`
  * and `work` on a worker, and deferral_end anywhere. While a worker takes a
@@ -24,6 +25,7 @@
 
 #include "broker/base/authority.h"
 #include "broker/base/client_limits.h"
+#include "broker/base/effort.h"
 #include "broker/http/routes.h"
 #include "broker/net/request.h"
 
@@ -57,7 +59,8 @@ struct deferral_kind {
      * the request, and frees the deferral. NULL: a worker runs `work`. */
     enum status (*begin)(struct deferral *d, struct problem *why);
 
-    /* Carries out the act, on a worker. A failure is the answer. */
+    /* Carries out the act, on a worker. A failure is the answer; STATUS_AGAIN
+     * of long work: it goes on in its next turn. */
     enum status (*work)(struct deferral *d, struct problem *why);
 
     /* Gives back the owner's holdings, before the answer (client_limits.h).
@@ -85,6 +88,10 @@ struct deferral {
     struct buf text;             /* of the answer, for the owner */
     struct holding holding;      /* memory, counted as of posts */
     struct request *rq; /* until `begin` has returned; NULL: it has ended */
+
+    /* Long work (`most` is not 0: by the route's row, or set by the owner)
+     * takes turns, and ends with the request. */
+    struct effort effort;
     bool is_whole;      /* the body has arrived */
     bool is_last;       /* DEFERRAL_ENDS was chosen */
     bool is_out;        /* a job is at work */
@@ -99,6 +106,8 @@ struct deferral {
     bool decides;
 
     /* For deferral.c only. */
+    bool is_begun;      /* the act owns it */
+    bool is_paused;     /* it wants another turn */
     bool is_over;       /* refused, or gone */
     bool is_discarding; /* the job at work is kind->discard */
     struct problem *refusal;

@@ -253,6 +253,9 @@ open_later(const struct route_call *call, const struct opening *o)
                    SLICE_ARG(o->found.rest), SLICE_ARG(query));
     l->opening.wish.rest = buf_slice(rest);
     l->opening.wish.patience = LOG_DISK;
+    if (o->found.effort)
+        l->deferral.effort.most = o->found.effort;
+    l->opening.wish.effort = &l->deferral.effort;
     deferral_begin(&l->deferral, call->rq);
     return STATUS_OK;
 }
@@ -308,7 +311,6 @@ handle_documents_get(const struct route_call *call)
     size_t from = call->set ? 0 : 1;
     struct opening o = {.wish = {.registry = call->http->registry,
                                  .principal = call->principal,
-                                 .client = request_client(rq),
                                  .provider = call->http->provider,
                                  .page = 1,
                                  .at_us = DATETIME_NONE,

@@ -2,6 +2,7 @@
  * handle_oai.c - GET and POST /sets/NAME/oai: OAI-PMH (broker/documents/oai.h).
  */
 
+#include "base/clock.h"
 #include "broker/documents/oai.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
@@ -9,17 +10,25 @@
 /* A page of 256 KiB, and a record with as many tags as fit into its entry. */
 #define ANSWER_MAX ((size_t)4 << 20)
 
+/* A harvester waits so long for its records to be made, or comes again. */
+#define PATIENCE_US 20000000
+
 struct oai_request {
     struct deferral deferral; /* its body is the form */
     struct set *set;
+    int64_t until_us;
 };
 
 static enum status
 write_answer(struct deferral *d, struct problem *why)
 {
     struct oai_request *o = list_entry(d, struct oai_request, deferral);
+    enum status rc =
+        oai_answer(&d->text, o->set, buf_slice(&d->body), &d->effort, why);
 
-    return oai_answer(&d->text, o->set, buf_slice(&d->body), why);
+    return rc == STATUS_AGAIN && clock_steady_us() > o->until_us
+               ? problem(why, STATUS_BUSY, "the records are not ready yet")
+               : rc;
 }
 
 static void
@@ -39,6 +48,7 @@ handle_oai(const struct route_call *call)
     struct oai_request *o = deferral_new(call, &kind, sizeof(*o));
 
     o->set = call->set;
+    o->until_us = clock_steady_us() + PATIENCE_US;
     buf_init(&o->deferral.text, ANSWER_MAX);
     if (call->rq->method == METHOD_POST)
         return deferral_receive(&o->deferral, call, STATUS_OK);

@@ -45,17 +45,11 @@ send_answer(struct deferral *d, struct request *rq)
     request_answer(rq, &answer);
 }
 
-static void
-end_reconciling(struct deferral *d)
-{
-    client_unref(list_entry(d, struct reconciling, deferral)->wish.client);
-}
-
 enum status
 handle_reconcile(const struct route_call *call)
 {
-    static const struct deferral_kind kind = {
-        .work = write_answer, .answer = send_answer, .fini = end_reconciling};
+    static const struct deferral_kind kind = {.work = write_answer,
+                                              .answer = send_answer};
     struct reconciling *r = deferral_new(call, &kind, sizeof(*r));
     struct slice after;
     enum status rc = STATUS_OK;
@@ -68,7 +62,7 @@ handle_reconcile(const struct route_call *call)
         .registry = call->http->registry,
         .set = call->set,
         .head = call->head,
-        .client = client_ref(request_client(call->rq)),
+        .effort = &r->deferral.effort,
     };
     r->deferral.is_counted = true;
     buf_init(&r->deferral.text, RECONCILE_ENTRIES_MAX);

@@ -9,6 +9,7 @@
 #include "broker/access/identity_provider.h"
 #include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
+#include "broker/base/effort.h"
 #include "broker/bridge/bridges.h"
 #include "broker/hub/hub_owner.h"
 #include "broker/net/request.h"
@@ -37,6 +38,7 @@ struct http {
     struct backup_offer *backup;         /* likewise */
     struct hub_owner *hub;               /* likewise */
     struct bridges *bridges;             /* likewise */
+    struct efforts efforts;              /* efforts_init before the server */
 
     /* True if only this machine can reach the broker, unless there are tokens:
      * listener and public URL are on loopback, and --insecure-open is not

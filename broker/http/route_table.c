@@ -229,7 +229,7 @@ const struct route route_table[] = {
                   {426, NO_STREAM}}},
     {METHOD_GET, "/sets/{set}/resources", handle_documents_get, OF_SET,
      .does = "Lists the resources of a set as they were at a time",
-     .rights = RIGHT_SUBSCRIBE, .has_positions = true,
+     .rights = RIGHT_SUBSCRIBE, .has_positions = true, .effort = EFFORT_FOLD,
      .parameters = "as-of, after, list, page, raw", .fields = CONDITIONS,
      .statuses = {{200, JSON ", application/xml, text/xml", "PastResources"},
                   {206, JSON ", application/xml, text/xml"},
@@ -302,16 +302,17 @@ const struct route route_table[] = {
 
     {METHOD_GET, "/sets/{set}/oai", handle_oai, OF_SET,
      .does = "Answers a harvester of OAI-PMH 2.0", .rights = RIGHT_SUBSCRIBE,
-     .parameters = OAI_ARGUMENTS,
+     .effort = EFFORT_TURN, .parameters = OAI_ARGUMENTS,
      .statuses = {{200, "text/xml"}, {400, BAD_FORM}, {410, GONE}}},
     {METHOD_POST, "/sets/{set}/oai", handle_oai, OF_SET,
      .does = "Answers a harvester of OAI-PMH 2.0", .rights = RIGHT_SUBSCRIBE,
+     .effort = EFFORT_TURN,
      .bodies = {{FORM, .bytes = OAI_FORM_MAX, .is_optional = true}},
      .statuses = {{200, "text/xml"}, {400, BAD_FORM}, {410, GONE}}},
 
     {METHOD_POST, "/sets/{set}/reconcile", handle_reconcile, OF_SET,
      .does = "Compares a copy with the resources of a set, by Negentropy",
-     .rights = RIGHT_SUBSCRIBE, .has_positions = true,
+     .rights = RIGHT_SUBSCRIBE, .has_positions = true, .effort = EFFORT_ANSWER,
      .parameters = "after, entries",
      .bodies = {{"application/octet-stream", .bytes = RECONCILE_MESSAGE_MAX}},
      .statuses = {{200, "application/octet-stream, application/xml"},
@@ -679,6 +680,8 @@ print_refusals(FILE *to, const struct route *route)
             fprintf(to, " %s", when);
         between = "<br>";
     }
+    if (route->effort)
+        fprintf(to, "%s429 long work", between);
 }
 
 static void
@@ -748,8 +751,9 @@ route_table_print(FILE *to)
     for (size_t i = 0; (path = documents_row(i, &row)); i++) {
         fprintf(to, "| `%s` | ", path);
         print_rights(to, route_document_rights(&row));
-        fprintf(to, "`%.*s`%s |\n", (int)strcspn(row.content_type, ";"),
-                row.content_type, row.has_page ? ", `text/html`" : "");
+        fprintf(to, "`%.*s`%s%s |\n", (int)strcspn(row.content_type, ";"),
+                row.content_type, row.has_page ? ", `text/html`" : "",
+                row.effort ? " (long work)" : "");
     }
     fprintf(to, "\n| status | of | when |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < route_refusals_size; i++)

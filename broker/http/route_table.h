@@ -66,6 +66,8 @@ struct route {
     bool is_stream;         /* a WebSocket may begin here */
     bool has_positions;     /* its parameters name positions: a copy that may
                                lack them waits (postponement.h) */
+    uint32_t effort;        /* units that it may cost in a turn (effort.h); 0:
+                               little, or its documents have their own */
     unsigned rejected;      /* enum metric of refusals, by status; 0: none */
     const char *parameters; /* of the query, ", " between; or NULL */
     const char *secrets;    /* those of them that may hold a secret: the access

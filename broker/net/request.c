@@ -436,6 +436,13 @@ request_take_authority(struct request *rq)
     return authority;
 }
 
+void
+request_check_client(struct request *rq)
+{
+    if (rq->connection && !connection_is_gone(rq->connection))
+        (void)connection_check_peer(rq->connection);
+}
+
 /* Of several lines of the field the first one: without memory. */
 void
 request_keep_for_log(struct request *rq)

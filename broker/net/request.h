@@ -236,6 +236,9 @@ struct authority *request_take_authority(struct request *rq);
 /* True if the authority has ended: the request was answered 401. */
 bool request_deny(struct request *rq);
 
+/* Ends the request if its client has gone, as net does once a second. */
+void request_check_client(struct request *rq);
+
 /* For the end of the request (struct request_end). During on_request.
  *
  * request_keep_for_log keeps what the access log names: the User-Agent, and of

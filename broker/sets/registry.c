@@ -673,8 +673,7 @@ limit_clients(struct clients *c, const struct config *config)
     clients_limit_rate(c, CLIENT_BYTE_RATE, config->client_byte_rate);
     clients_limit_all(c, CLIENT_POSTS, config->ingest_bytes);
     clients_limit_all(c, CLIENT_ANSWERS, ANSWERS_BYTES);
-    clients_limit_all(c, CLIENT_PASTS, 2);
-    clients_limit_each(c, CLIENT_PASTS, 1);
+    clients_limit_all(c, CLIENT_EFFORTS, 256);
     clients_limit_all(c, CLIENT_FILTERS, FILTERS_MAX);
     clients_limit_all(c, CLIENT_KERNEL, KERNEL_BYTES);
     clients_limit_each(c, CLIENT_KEYS, config->client_keys);
@@ -968,7 +967,8 @@ count_kept(struct set *set, const struct head *head, void *user)
 {
     struct registry *r = user;
     uint64_t bytes = SET_BYTES + head->list_bytes + head->file_bytes +
-                     load_relaxed(&set->content_counts.bytes);
+                     load_relaxed(&set->content_counts.bytes) +
+                     load_relaxed(&set->records.bytes);
 
     /* Archived builds count as much as the current one. */
     for (int kind = 0; kind < GENERATION_KINDS; kind++) {

@@ -121,6 +121,15 @@ struct set {
         _Atomic(uint64_t) last, files, bytes, missing, former;
     } content_counts;
 
+    /* The records of OAI-PMH (broker/documents/oai.h). The archive thread stores
+     * what their file takes, and deletes it after RECORDS_KEPT_US without a
+     * request. `users`: requests that have it open; negative: it is being
+     * deleted. */
+    struct records_use {
+        _Atomic(uint64_t) bytes; /* relaxed */
+        atomic_int users;
+    } records;
+
     /* A reader waits for the state up to that seq, with the ids of resources
      * (broker/documents/reconcile.h); 0: none has asked since the start.
      * Relaxed: a late look costs a round. */
@@ -265,6 +274,11 @@ struct link_text set_link(const struct set *set, enum link_kind kind);
 const struct bridging *registry_bridging(const struct registry *registry);
 void registry_set_bridging(struct registry *registry,
                            const struct bridging *bridging);
+
+/* The file of its records, and how long it stays without a request: its date
+ * says when the last one was. */
+#define RECORDS_FILE    "oai.db"
+#define RECORDS_KEPT_US (INT64_C(7) * 86400 * 1000000)
 
 /* The path of a file of a set, "DATA/sets/NAME/FILE", or with "" that of the
  * directory of all of them. Any thread. */

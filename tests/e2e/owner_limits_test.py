@@ -376,7 +376,7 @@ EXHAUSTED = {
     "posts": (posts, *FEW),
     "disk": (disk, "--client-share", "25"),
     "answers": (answers, *SHARE, "--ingest-bytes", "1G"),
-    "pasts": "unit/documents/past_resources_test.c",
+    "efforts": "unit/base/effort_test.c",
     "filters": (filters, *SHARE),
     "uploads": (uploads, "--client-share", "25"),
     "sets": (sets, "--client-sets", "5"),

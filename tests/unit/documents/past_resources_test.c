@@ -387,29 +387,27 @@ TEST(has_a_limit)
     assert_non_null(strstr(why.text, "--max-body"));
 }
 
-/* A client has one page in work (CLIENT_PASTS), and all together two. */
-TEST(few_pages_are_made_at_a_time)
+/* A page counts what it reads, and stops when its turn is used up or nobody
+ * waits for it. */
+TEST(a_page_ends_with_its_turn_or_its_client)
 {
     struct buf text = {.max = SIZE_MAX};
-    struct clients *clients;
+    struct effort effort = {.most = 1000};
     struct document_wish wish;
     struct build_orders w;
 
     open_set(&w, state, 2);
     post(&w, 20, 60);
-    clients = &w.sets.registry->clients;
     wish = wish_of(&w, sets_head(&w.sets, "demo").last_us, DOCUMENT_XML);
-    wish.client = client_of_user(clients, 7);
-    assert_int_equal(clients_take(clients, wish.client, CLIENT_PASTS, 1, NULL),
-                     STATUS_OK);
-    assert_int_equal(read_page(&wish, &text, NULL), STATUS_LIMITED);
-    clients_give(clients, wish.client, CLIENT_PASTS, 1);
-    clients_add(clients, NULL, CLIENT_PASTS, 2);
-    assert_int_equal(read_page(&wish, &text, NULL), STATUS_BUSY);
-    clients_give(clients, NULL, CLIENT_PASTS, 2);
+    wish.effort = &effort;
     assert_int_equal(read_page(&wish, &text, NULL), STATUS_OK);
-    assert_int_equal(client_held(wish.client, CLIENT_PASTS), 0);
-    client_unref(wish.client);
+    assert_in_range(effort.used, 20, 1000);
+    effort.most = effort.used - 1;
+    effort.used = 0;
+    assert_int_equal(read_page(&wish, &text, NULL), STATUS_LIMITED);
+    effort = (struct effort){.most = 1000, .is_unwanted = true};
+    assert_int_equal(read_page(&wish, &text, NULL), STATUS_STOPPED);
+    assert_int_equal(effort.used, EFFORT_OF_ENTRY);
     buf_fini(&text);
     build_orders_end(&w);
 }
