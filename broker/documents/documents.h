@@ -12,10 +12,10 @@ struct document_found {
     const char *content_type; /* in a row NULL: application/xml, and a page */
     enum link_kind topic;     /* of a channel of the set, always XML:
                                  notifications_links; 0: none */
-    bool is_quick;  /* it may be opened on a service thread: needs neither
+    bool is_quick;   /* it may be opened on a service thread: needs neither
                        a disk nor a long time, but for some of the
                        lists */
-    bool has_plain; /* it has a plain form */
+    bool has_plain;  /* it has a plain form */
     uint32_t effort; /* units that it may cost (effort.h); 0: little */
     enum generation_kind kind;
     enum memento_form memento;   /* for timemap_open */

@@ -92,9 +92,9 @@ struct deferral {
     /* Long work (`most` is not 0: by the route's row, or set by the owner)
      * takes turns, and ends with the request. */
     struct effort effort;
-    bool is_whole;      /* the body has arrived */
-    bool is_last;       /* DEFERRAL_ENDS was chosen */
-    bool is_out;        /* a job is at work */
+    bool is_whole; /* the body has arrived */
+    bool is_last;  /* DEFERRAL_ENDS was chosen */
+    bool is_out;   /* a job is at work */
 
     /* The body may be long: its memory counts as it grows. Else it is small,
      * and may hold a secret, as `text` may: both are wiped. Set by the

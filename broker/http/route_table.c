@@ -681,7 +681,7 @@ print_refusals(FILE *to, const struct route *route)
         between = "<br>";
     }
     if (route->effort)
-        fprintf(to, "%s429 long work", between);
+        fprintf(to, "%slong work", between);
 }
 
 static void

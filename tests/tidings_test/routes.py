@@ -36,7 +36,7 @@ def read_route(cells):
         "".join(quoted(request)) or "a document",
         quoted(rights),
         {int(item[:3]): quoted(item) for item in answers.split("; ")},
-        {int(item[:3]) for item in refused.split("<br>") if item},
+        {int(item[:3]) for item in refused.split("<br>") if item[:1].isdigit()},
     )
 
 

@@ -2,6 +2,7 @@
  * effort_test.c - turns of long work.
  */
 #include "broker/base/effort.h"
+
 #include "tests/test.h"
 
 #define N 12
