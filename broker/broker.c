@@ -514,6 +514,7 @@ open_sets(struct broker *b, struct problem *why)
                 .address = bucket_address(b->config),
                 .credentials = b->config->s3_credentials,
                 .cache_bytes = b->config->archive_cache,
+                .may_overwrite = b->config->bucket_overwrite,
                 .keeps_lists = b->config->archive[0] != '\0',
                 .keeps_content = has_bytes_in_bucket(b->config),
                 .local_us = (int64_t)b->config->local_days * 86400 * 1000000,

@@ -179,6 +179,8 @@ enum metric_kind {
         "Objects of content deleted in the bucket, since no set had them") \
     ROW(BUCKET_COPIES, GAUGE, NONE, "tidings_bucket_copies_bytes", \
         "Size of the files on the disk that are in the bucket, too") \
+    ROW(BUCKET_WAITING, GAUGE, NONE, "tidings_bucket_waiting_bytes", \
+        "Size of the files that the bucket should have, and has not taken") \
     ROW(FOLDS_FAILED, COUNTER, NONE, "tidings_folds_failed_total", \
         "Attempts to bring the state, the tree or the content of a set up to " \
         "date that failed") \

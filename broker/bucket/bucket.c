@@ -35,6 +35,9 @@
 
 static const struct backoff pauses = {250000, 8000000};
 
+/* A request waits for so long if the server asks for it, and else fails. */
+#define ASKED_MAX_US ((int64_t)1000000)
+
 /* The SHA-256 of no bytes. */
 static const char no_payload[] =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -53,6 +56,9 @@ struct bucket {
     char region[64];
     struct blocking *calls;
     const struct call *call; /* the last one */
+    int64_t again_us;        /* the server asks for a pause until then; steady
+                                clock */
+    bool lacks_condition;    /* the server does not know If-None-Match */
     struct buf answer;       /* its body, but for that of an object */
 };
 
@@ -65,6 +71,7 @@ struct wish {
     const char *query;           /* as of sigv4.h; NULL: none */
     const char *payload;         /* digits of the body's digest; NULL: none */
     bool is_new;                 /* STATUS_CONFLICT if there is the object */
+    bool is_once;                /* is not repeated */
     struct slice body;           /* of a POST */
     const char *expected;        /* in each good answer; NULL: anything */
     int fd;                      /* of the body, or where the object goes */
@@ -187,6 +194,14 @@ write_words(const struct bucket *b, char to[400])
     to[n] = '\0';
 }
 
+/* True if the same request may be answered otherwise, later. */
+static bool
+may_pass(unsigned http, const char *words)
+{
+    return http == 200 || (http >= 500 && http != 501) || http == 409 ||
+           http == 429 || strstr(words, "RequestTimeout");
+}
+
 /* Judges the end of a call. */
 static enum status
 judge(const struct bucket *b, const struct wish *w, struct problem *why)
@@ -204,12 +219,17 @@ judge(const struct bucket *b, const struct wish *w, struct problem *why)
         (!w->expected || slice_find(buf_slice(&b->answer), w->expected)))
         return STATUS_OK;
     write_words(b, words);
+    if (w->is_new && http == 501)
+        return problem(
+            why, b->options.may_overwrite ? STATUS_UNSUPPORTED : STATUS_REFUSED,
+            "the bucket %s does not know If-None-Match: its answer "
+            "is %u %s; --bucket-overwrite stores without it",
+            b->name, http, words);
     if (http == 404 && !strstr(words, "NoSuchBucket"))
         rc = STATUS_NOT_FOUND;
     else if (http == 412 || http == 304) /* which some versions of MinIO say */
         rc = STATUS_CONFLICT;
-    else if (http == 200 || http >= 500 || http == 409 || http == 429 ||
-             strstr(words, "RequestTimeout"))
+    else if (may_pass(http, words))
         rc = STATUS_UNREACHABLE;
     return problem(why, rc, "%s %s of the bucket %s: the answer is %u %s",
                    methods[w->call], w->key, b->name, http, words);
@@ -322,6 +342,8 @@ attempt(struct bucket *b, const struct wish *w, struct problem *why)
     }
     if (!rc && w->digest)
         rc = take_object(b, w, why);
+    if (!rc && (b->call->status == 429 || b->call->status == 503))
+        b->again_us = clock_steady_us() + b->call->retry_after_us;
     if (!rc)
         rc = judge(b, w, why);
     explicit_bzero(&by, sizeof(by));
@@ -332,17 +354,27 @@ attempt(struct bucket *b, const struct wish *w, struct problem *why)
     return rc;
 }
 
-/* Makes a request, again after a failure that may pass. */
+/* Makes a request, again after a failure that may pass. Waits for the end of a
+ * pause that the server asked for, but not for long. */
 static enum status
 perform(struct bucket *b, const struct wish *w, struct problem *why)
 {
-    enum status rc = attempt(b, w, why);
+    enum status rc = STATUS_UNREACHABLE;
 
-    for (unsigned n = 1; rc == STATUS_UNREACHABLE && n < TRIES &&
-                         b->call->failure != CALL_TIMEOUT;
-         n++) {
-        usleep((useconds_t)backoff_pause(&pauses, n, random_u32()));
+    for (unsigned n = 0; rc == STATUS_UNREACHABLE && n < TRIES; n++) {
+        int64_t pause_us = n ? backoff_pause(&pauses, n, random_u32()) : 0;
+        int64_t asked_us = b->again_us - clock_steady_us();
+
+        if (asked_us > ASKED_MAX_US)
+            return n ? rc
+                     : problem(why, rc,
+                               "the bucket %s asked for a pause, of which %d s "
+                               "are left",
+                               b->name, (int)(asked_us / 1000000));
+        usleep((useconds_t)(asked_us > pause_us ? asked_us : pause_us));
         rc = attempt(b, w, why);
+        if (w->is_once || (b->call && b->call->failure == CALL_TIMEOUT))
+            break;
     }
     return rc;
 }
@@ -482,25 +514,30 @@ enum status
 bucket_put(struct bucket *b, const char *key, int fd, uint64_t size,
            struct problem *why)
 {
+    bool is_content = strchr(key, '/');
     const struct wish put = {.call = CALL_PUT,
                              .key = key,
                              .payload = key + strlen(key) + 1 - BUCKET_KEY_SIZE,
-                             .is_new = !strchr(key, '/'),
+                             .is_new = !is_content && !b->lacks_condition,
                              .fd = fd,
                              .size = size};
+    bool is_large = size > b->options.part_bytes;
     char going[100];
-    enum status rc;
+    enum status rc = STATUS_NOT_FOUND;
 
-    if (size <= b->options.part_bytes)
-        rc = perform(b, &put, why);
-    else if (!put.is_new ||
-             (rc = bucket_find(b, key, NULL, why)) == STATUS_NOT_FOUND)
-        rc = put_in_parts(b, &put, why);
+    if (!is_content && (is_large || b->lacks_condition))
+        rc = bucket_find(b, key, NULL, why);
+    if (rc == STATUS_NOT_FOUND)
+        rc = is_large ? put_in_parts(b, &put, why) : perform(b, &put, why);
+    if (rc == STATUS_UNSUPPORTED) {
+        b->lacks_condition = true;
+        return bucket_put(b, key, fd, size, why);
+    }
     /* Not found: the server has joined the upload, and the answer got lost. */
     if (rc == STATUS_CONFLICT || rc == STATUS_NOT_FOUND)
         rc = STATUS_OK;
     snprintf(going, sizeof(going), "%s" BUCKET_GOING, key);
-    if (!rc && !put.is_new &&
+    if (!rc && is_content &&
         bucket_find(b, going, NULL, why) != STATUS_NOT_FOUND)
         return problem(why, STATUS_UNREACHABLE,
                        "%s may just be being deleted, since no set had it",
@@ -532,11 +569,41 @@ bucket_get(struct bucket *b, const char *key, int fd, uint64_t size,
 enum status
 bucket_delete(struct bucket *b, const char *key, struct problem *why)
 {
-    const struct wish wish = {.call = CALL_DELETE, .key = key};
-    enum status rc =
-        strchr(key, '/') ? attempt(b, &wish, why) : perform(b, &wish, why);
+    const struct wish wish = {
+        .call = CALL_DELETE, .key = key, .is_once = strchr(key, '/')};
+    enum status rc = perform(b, &wish, why);
 
     return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
+}
+
+enum status
+bucket_try(struct bucket *b, const char *seed, size_t size, struct problem *why)
+{
+    char key[BUCKET_KEY_SIZE];
+    struct digest first;
+    FILE *file = tmpfile();
+    int fd = file ? fileno(file) : -1;
+    struct problem other;
+    enum status rc = STATUS_OK;
+
+    digest_sha256(&first, slice_of(seed));
+    if (file_write(fd, (struct slice){(char *)first.bytes, DIGEST_SIZE}) ||
+        ftruncate(fd, (off_t)size))
+        rc = problem_errno(why, "cannot write", "a file to send");
+    if (!rc)
+        rc = bucket_digest(fd, 0, size, key, why);
+    if (!rc)
+        rc = bucket_put(b, key, fd, size, why);
+    if (!rc)
+        rc = bucket_get(b, key, fd, size, why);
+    if (bucket_delete(b, key, rc ? &other : why))
+        rc = rc ? rc : STATUS_CONFLICT;
+    if (!rc && bucket_find(b, key, NULL, why) != STATUS_NOT_FOUND)
+        rc = problem(why, STATUS_CONFLICT,
+                     "the bucket has an object that was deleted: %s", key);
+    if (file)
+        fclose(file);
+    return rc;
 }
 
 /* Life */

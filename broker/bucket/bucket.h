@@ -14,10 +14,15 @@
  * its own SHA-256, and each is repeated alone. The server joins them if their
  * ETags are those that it gave: a part that another one has replaced is named.
  *
+ * New objects go up with If-None-Match. A server that does not know it (501)
+ * gets nothing, unless may_overwrite: then HEAD asks first, and an object that
+ * another writer stores in between is written again, with the same bytes.
+ *
  * A request ends when no byte has moved for some seconds, or after a time in
  * proportion to its size. It is repeated, with growing pauses, if the server is
- * busy or the connection breaks, and not after silence. Plain HTTP goes to this
- * machine alone.
+ * busy or the connection breaks, and not after silence. If an answer 429 or 503
+ * asks for a pause (Retry-After), the bucket is not asked before its end. Plain
+ * HTTP goes to this machine alone.
  *
  * Each function blocks; a bucket belongs to one thread at a time.
  *
@@ -46,6 +51,7 @@ struct bucket_options {
     const char *credentials; /* a file; "": the environment; lent */
     int64_t stall_us;        /* a silent request ends then; 0: 10 seconds */
     uint64_t part_bytes;     /* more go up in parts of so many */
+    bool may_overwrite;      /* also without If-None-Match */
 
     /* Asked each second: true ends a request. NULL: never. */
     bool (*is_stopped)(void *user);
@@ -72,6 +78,12 @@ MUST_CHECK enum status bucket_put(struct bucket *bucket, const char *key,
 /* Writes the object to a file, and checks its size and digest. */
 MUST_CHECK enum status bucket_get(struct bucket *bucket, const char *key,
                                   int fd, uint64_t size, struct problem *why);
+
+/* Tries the bucket with an object of `size` bytes, 32 at least: stores, finds,
+ * reads and deletes it. STATUS_CONFLICT: all but the last. It is the same one
+ * for the same `seed`, so that the next try deletes what a kill left. */
+MUST_CHECK enum status bucket_try(struct bucket *bucket, const char *seed,
+                                  size_t size, struct problem *why);
 
 /* Asks whether it is there, and since when (NULL: never mind), by the clock of
  * the bucket: STATUS_OK, STATUS_NOT_FOUND. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -15,6 +16,9 @@
 /* Between two looks at all files: a part of the time that they stay. */
 #define ROUND_MIN_US ((int64_t)1000000)
 #define ROUND_MAX_US ((int64_t)600000000)
+
+/* After rounds that failed. */
+static const struct backoff failed_rounds = {2 * ROUND_MIN_US, 60000000};
 
 /* After the bucket did not answer, readers do not ask it for so long, and posts
  * bring it no content. */
@@ -51,7 +55,11 @@ struct vault {
     struct bucket *own;       /* the thread's */
     _Atomic(uint64_t) copies; /* bytes of them, at its last look, and of those
                                  fetched since. Relaxed: a figure */
-    bool has_failed;          /* its last look */
+    unsigned n_failed;        /* its last rounds, in a row */
+    bool is_tried;            /* the bucket took and returned an object */
+
+    pthread_mutex_t mutex; /* guards the rest */
+    struct problem why;    /* how the bucket has failed last; "": it has not */
 
     /* Sweeping, of a broker that keeps content; the thread's. */
     struct streams *streams;
@@ -100,6 +108,17 @@ note_copy(uint64_t size)
     add_relaxed(&the->copies, size);
     if (the->options.data && is_full(the))
         thread_wake(&the->thread);
+}
+
+/* Notes what vault_warn says. */
+static void
+note_failure(enum status rc, const struct problem *why)
+{
+    if (rc == STATUS_BUSY || rc == STATUS_STOPPED)
+        return;
+    pthread_mutex_lock(&the->mutex);
+    the->why = rc ? *why : (struct problem){""};
+    pthread_mutex_unlock(&the->mutex);
 }
 
 /* Stubs */
@@ -208,6 +227,8 @@ ask(enum request request, int dir_fd, const char *name, const struct stub *stub,
         rc = STATUS_DIFFERENT;
     }
     metrics_add(METRIC_BUCKET_FAILED, rc && rc != STATUS_BUSY);
+    if (request == PUT)
+        note_failure(rc, why);
 
 out:
     pthread_mutex_unlock(&c->mutex);
@@ -412,16 +433,27 @@ drop(struct vault *v, char *path, struct problem *why)
                : rc;
 }
 
+/* True for an old file of lists or dumps that has no stub. */
+static bool
+is_due(const struct vault *v, const FTSENT *at, int64_t age_us)
+{
+    return v->options.keeps_lists && vault_size(AT_FDCWD, at->fts_path) == 0 &&
+           age_us >= v->options.local_us &&
+           (at->fts_level == 3 || age_us > WRITING_US);
+}
+
 /* Stores old files. Drops copies if they are larger than the limit, down to
- * three quarters of it: each look at all files makes room for many more. */
+ * three quarters of it: each look at all files makes room for many more. If the
+ * bucket has `failed`, before or at a file, it stores none, and drops still. */
 static enum status
-look_at_files(struct vault *v, struct problem *why)
+look_at_files(struct vault *v, enum status failed, struct problem *why)
 {
     char sets[PATH_MAX];
     char *roots[] = {sets, NULL};
-    uint64_t copies = 0, limit = v->options.cache_bytes;
+    uint64_t copies = 0, waiting = 0, limit = v->options.cache_bytes;
     uint64_t left = load_relaxed(&v->copies);
     uint64_t least = left > limit ? limit / 4 * 3 : left;
+    struct problem of_drop = {""};
     enum status rc = STATUS_OK;
     FTSENT *at;
     FTS *tree;
@@ -429,7 +461,7 @@ look_at_files(struct vault *v, struct problem *why)
     snprintf(sets, sizeof(sets), "%s/sets", v->options.data);
     v->has_all = v->streams;
     tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
-    while (tree && !rc && (at = fts_read(tree))) {
+    while (tree && failed != STATUS_STOPPED && (at = fts_read(tree))) {
         uint64_t size = (uint64_t)at->fts_statp->st_size;
         int64_t age_us =
             clock_now_us() - at->fts_statp->st_mtime * INT64_C(1000000);
@@ -440,16 +472,19 @@ look_at_files(struct vault *v, struct problem *why)
         note_content(v, at);
         if (!is_archived(tree, at))
             continue;
-        if (v->options.keeps_lists && vault_size(AT_FDCWD, at->fts_path) == 0 &&
-            age_us >= v->options.local_us &&
-            (at->fts_level == 3 || age_us > WRITING_US))
-            rc = store(v, at->fts_path, why);
-        if (rc || vault_size(AT_FDCWD, at->fts_path) == 0)
+        if (is_due(v, at, age_us)) {
+            if (!failed)
+                failed = store(v, at->fts_path, why);
+            waiting += failed ? size : 0;
+        }
+        if (vault_size(AT_FDCWD, at->fts_path) == 0)
             continue;
         copies += size;
-        if (left <= least)
+        if (rc || left <= least)
             continue;
-        rc = drop(v, at->fts_path, why);
+        rc = drop(v, at->fts_path, failed ? &of_drop : why);
+        if (rc)
+            continue;
         copies -= size;
         left -= size < left ? size : left;
     }
@@ -457,7 +492,8 @@ look_at_files(struct vault *v, struct problem *why)
         fts_close(tree);
     store_relaxed(&v->copies, copies);
     metrics_set(METRIC_BUCKET_COPIES, (int64_t)copies);
-    return rc;
+    metrics_set(METRIC_BUCKET_WAITING, (int64_t)waiting);
+    return failed ? failed : rc;
 }
 
 /* Deletes the object of content that has been loose for long: vault.h. */
@@ -524,31 +560,61 @@ sweep_content(struct vault *v, int64_t round_us, struct problem *why)
     return rc;
 }
 
+/* Says and notes the outcome of a round. Returns when the bucket may get files
+ * again: after a failure, later each time. */
+static int64_t
+end_round(struct vault *v, enum status rc, const struct problem *why)
+{
+    bool has_failed = rc && rc != STATUS_STOPPED;
+
+    if (has_failed && v->n_failed == 0)
+        DIAG(DIAG_WARNING, "bucket",
+             "files of the archive stay on the disk until the bucket takes "
+             "them",
+             diag_text("error", why->text));
+    if (!rc && v->n_failed > 0)
+        diag(DIAG_WARNING, "bucket", "the bucket takes files again");
+    v->n_failed = rc ? v->n_failed + 1 : 0;
+    note_failure(rc, why);
+    metrics_add(METRIC_BUCKET_FAILED, has_failed);
+    return rc ? clock_steady_us() +
+                    backoff_pause(&failed_rounds, v->n_failed, random_u32())
+              : 0;
+}
+
 static void
 run(struct thread *thread)
 {
     struct vault *v = thread->user;
-    int64_t round_us = v->options.local_us / 100;
+    int64_t round_us = v->options.local_us / 100, again_us = 0, wait_us;
+    char host[256] = "";
+    struct file_path seed;
+
+    (void)!gethostname(host, sizeof(host) - 1);
+    seed = file_path("%s:%s", host, v->options.data);
 
     round_us = round_us < ROUND_MIN_US   ? ROUND_MIN_US
                : round_us > ROUND_MAX_US ? ROUND_MAX_US
                                          : round_us;
     do {
         struct problem why = {""};
-        enum status rc = look_at_files(v, &why);
+        enum status rc = STATUS_OK;
 
-        if (!rc)
-            rc = sweep_content(v, round_us, &why);
-        if (rc && rc != STATUS_STOPPED && !v->has_failed)
-            DIAG(DIAG_WARNING, "bucket",
-                 "files of the archive stay on the disk until the bucket takes "
-                 "them",
-                 diag_text("error", why.text));
-        if (!rc && v->has_failed)
-            diag(DIAG_WARNING, "bucket", "the bucket takes files again");
-        v->has_failed = rc != STATUS_OK;
-        metrics_add(METRIC_BUCKET_FAILED, rc && rc != STATUS_STOPPED);
-    } while (thread_wait(thread, !v->has_failed && is_full(v) ? 0 : round_us));
+        if (clock_steady_us() < again_us) { /* woken: there are new copies */
+            (void)look_at_files(v, STATUS_BUSY, &why);
+        } else {
+            if (!v->is_tried)
+                rc = bucket_try(v->own, seed.text, DIGEST_SIZE, &why);
+            v->is_tried = !rc || rc == STATUS_CONFLICT; /* retention says it */
+            rc = look_at_files(v, v->is_tried ? STATUS_OK : rc, &why);
+            if (!rc)
+                rc = sweep_content(v, round_us, &why);
+            again_us = end_round(v, rc, &why);
+        }
+        wait_us = again_us     ? again_us - clock_steady_us()
+                  : is_full(v) ? 0
+                               : round_us;
+    } while (thread_wait(thread, wait_us > 0 ? wait_us : 0));
 }
 
 /* Life */
@@ -568,6 +634,7 @@ vault_open(const struct vault_options *options, struct problem *why)
     struct bucket_options bucket = {.address = options->address,
                                     .credentials = options->credentials,
                                     .part_bytes = PART_BYTES,
+                                    .may_overwrite = options->may_overwrite,
                                     .is_stopped = is_stopping,
                                     .user = v};
     char loose[PATH_MAX];
@@ -576,6 +643,7 @@ vault_open(const struct vault_options *options, struct problem *why)
     v->options = *options;
     pthread_mutex_init(&v->reads.mutex, NULL);
     pthread_mutex_init(&v->puts.mutex, NULL);
+    pthread_mutex_init(&v->mutex, NULL);
     the = v;
     rc = bucket_open(&v->own, &bucket, why);
     if (!rc)
@@ -595,6 +663,17 @@ vault_open(const struct vault_options *options, struct problem *why)
     if (rc)
         vault_close();
     return rc ? problem_prefix(why, rc, "the bucket: ") : STATUS_OK;
+}
+
+void
+vault_warn(struct buf *to)
+{
+    if (!the)
+        return;
+    pthread_mutex_lock(&the->mutex);
+    if (the->why.text[0])
+        buf_add_format(to, "warning: the bucket fails: %s\n", the->why.text);
+    pthread_mutex_unlock(&the->mutex);
 }
 
 void
@@ -620,6 +699,7 @@ vault_close(void)
     bucket_close(v->own);
     bucket_close(v->puts.bucket);
     bucket_close(v->reads.bucket);
+    pthread_mutex_destroy(&v->mutex);
     pthread_mutex_destroy(&v->puts.mutex);
     pthread_mutex_destroy(&v->reads.mutex);
     free(v);

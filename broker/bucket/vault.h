@@ -12,12 +12,14 @@
  * A file goes from the disk when the bucket has answered that it has it, and
  * the stub is on the disk. A file beside its stub is a copy: it may go at any
  * moment, and does when the copies together are larger than the limit, the
- * oldest lists first. So a crash at any step leaves nothing to mend. A copy has
+ * oldest lists first, whether the bucket takes new files or not. So a crash at any step leaves nothing to mend. A copy has
  * the time of the file, for the tags of packages depend on it. Files of builds
  * go an hour after they were written, when the build is over.
  *
  * There is one vault in a process, or none: then stubs stay as they are. A
  * thread of its own puts lists, and waits for the bucket as long as it takes.
+ * First it tries the bucket with an object of its own, and puts nothing before
+ * that comes back. After a failure it pauses, longer each time, up to a minute.
  * Of those that read one fetches and one waits; others get STATUS_BUSY at once,
  * and so do all for half a minute after the bucket did not answer.
  *
@@ -54,11 +56,13 @@
 #pragma once
 
 #include "broker/cluster/streams.h"
+#include "proto/buf.h"
 
 struct vault_options {
     const char *data;                  /* the data directory; NULL: no thread */
     const char *address, *credentials; /* bucket.h */
     uint64_t cache_bytes;
+    bool may_overwrite; /* likewise */
     bool keeps_lists, keeps_content;
     int64_t local_us; /* the file of a list stays on the disk for so long */
     const struct cluster_seat *seat; /* keeps_content: whose it is */
@@ -80,6 +84,9 @@ void vault_loosen(const char *stub);
 
 /* True if content goes into the bucket. Any thread. */
 bool vault_keeps_content(void);
+
+/* Adds a line of warning if the bucket fails, with its words. Any thread. */
+void vault_warn(struct buf *to);
 
 /* Ends all requests soon, and lets no other succeed. Any thread. */
 void vault_stop(void);

@@ -1,6 +1,3 @@
-#include <unistd.h>
-
-#include "base/file.h"
 #include "base/random.h"
 #include "broker/bucket/bucket.h"
 #include "broker/commands/command_rows.h"
@@ -10,6 +7,7 @@
 
 struct values {
     char credentials[4096];
+    bool may_overwrite;
 };
 
 #define ROW_OF struct values
@@ -21,32 +19,10 @@ static const struct option rows[] = {
      "aws_access_key_id = ... and so on; if not given, the environment "
      "variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
      "AWS_SESSION_TOKEN"},
+    {"bucket-overwrite", NULL, FLAG(may_overwrite), "no",
+     "also take a bucket that does not know If-None-Match, as the broker does "
+     "with this option"},
 };
-
-/* Stores `size` bytes, of which the first are random. */
-static enum status
-try_object(struct bucket *bucket, FILE *file, size_t size, struct problem *why)
-{
-    char key[BUCKET_KEY_SIZE], bytes[64];
-    enum status rc;
-
-    if (!file || !random_hex(bytes, sizeof(bytes)) ||
-        lseek(fileno(file), 0, SEEK_SET) ||
-        file_write(fileno(file), (struct slice){bytes, sizeof(bytes)}) ||
-        ftruncate(fileno(file), (off_t)size))
-        return problem_errno(why, "cannot write", "a file to send");
-    rc = bucket_digest(fileno(file), 0, size, key, why);
-    if (!rc)
-        rc = bucket_put(bucket, key, fileno(file), size, why);
-    if (!rc)
-        rc = bucket_get(bucket, key, fileno(file), size, why);
-    if (!rc)
-        rc = bucket_delete(bucket, key, why);
-    if (!rc && bucket_find(bucket, key, NULL, why) != STATUS_NOT_FOUND)
-        rc = problem(why, STATUS_DIFFERENT,
-                     "the bucket has an object that was deleted: %s", key);
-    return rc;
-}
 
 static enum exit_code
 run_bucket_check(const struct arguments *given)
@@ -54,19 +30,19 @@ run_bucket_check(const struct arguments *given)
     const struct values *values = given->values;
     struct bucket_options options = {.address = given->operands[0],
                                      .credentials = values->credentials,
-                                     .part_bytes = PART_BYTES};
-    FILE *file = tmpfile();
+                                     .part_bytes = PART_BYTES,
+                                     .may_overwrite = values->may_overwrite};
+    const size_t sizes[] = {PROBE_BYTES, PART_BYTES + PROBE_BYTES};
     struct problem why = {""};
     struct bucket *bucket = NULL;
+    char seed[64];
     enum status rc = bucket_open(&bucket, &options, &why);
 
-    if (!rc)
-        rc = try_object(bucket, file, PROBE_BYTES, &why);
-    if (!rc)
-        rc = try_object(bucket, file, PART_BYTES + PROBE_BYTES, &why);
+    if (!rc && !random_hex(seed, sizeof(seed)))
+        rc = problem_errno(&why, "no random numbers", "for an object");
+    for (size_t i = 0; !rc && i < N_ELEMENTS(sizes); i++)
+        rc = bucket_try(bucket, seed, sizes[i], &why);
     bucket_close(bucket);
-    if (file)
-        fclose(file);
     if (!rc)
         printf("the bucket stores, returns and deletes objects, also in "
                "parts\n");

@@ -121,6 +121,9 @@ static const struct option rows[] = {
      "files go into the bucket when they are older than so many days"},
     {"archive-cache", "BYTES", BYTES(archive_cache, 0, 1048576 * GIB), "1G",
      "copies on the disk of what is in the bucket"},
+    {"bucket-overwrite", NULL, FLAG(bucket_overwrite), "no",
+     "also take a bucket that does not know If-None-Match on PUT (501): ask by "
+     "HEAD, and store without it"},
     {"remove-grace", "SECONDS", SECONDS(remove_grace_us, 0, 3650 * DAY), "300",
      "files of removed sets and lists stay for so long, for who reads them"},
     {"index-lists", "N", COUNT(index_lists, 1, 49999), "1000",

@@ -92,6 +92,7 @@ struct config {
     char s3_credentials[4096]; /* "": the environment */
     uint64_t local_days;
     uint64_t archive_cache;  /* bytes */
+    bool bucket_overwrite;   /* bucket.h: may_overwrite */
     int64_t remove_grace_us; /* how long dropped files stay on the disk */
     uint64_t index_lists;    /* closed lists in the index, and in a document of
                                 the archive: 1 to 49,999 */

@@ -8,6 +8,7 @@
 
 #include "broker/backup/backup_offer.h"
 #include "broker/base/metrics.h"
+#include "broker/bucket/vault.h"
 #include "broker/config/config.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
@@ -142,6 +143,8 @@ handle_ready_get(const struct route_call *call)
                        "warning: the last event time is %" PRId64
                        " s ahead of the clock; was it set back?\n",
                        health.ahead_us / 1000000);
+    if (is_known)
+        vault_warn(&text);
     if (is_known)
         bridges_warn(http->bridges, &text);
     answers_buf(call->rq, 200, "text/plain", "no-store", &text);

@@ -150,6 +150,61 @@ def test_no_file_goes_before_the_bucket_has_it(archived, bucket, run, kind):
     check_read(news, run)
 
 
+def warnings(broker):
+    return [line for line in broker.get("/readyz").text.splitlines() if "bucket" in line]
+
+
+# It is said at the start, before there is a file; and nobody stores behind the back of an
+# operator.
+def test_a_bucket_without_conditions_is_named_at_the_start(archived, bucket, run):
+    bucket.knows_condition = False
+    broker = archived()
+    said = broker.wait_said("does not know If-None-Match: its answer is 501 NotImplemented")
+    assert "--bucket-overwrite" in said
+    (warned,) = warnings(broker)
+    assert "warning: the bucket fails" in warned and "--bucket-overwrite" in warned
+    news = broker.set()
+    news.post(LISTS * EACH)
+    wait_for("waiting files", lambda: broker.metrics()["tidings_bucket_waiting_bytes"] > 0)
+    assert not bucket.objects and len(copies(news)) > 0
+    broker.stop()
+    broker.options += ("--bucket-overwrite",)
+    broker.restart()
+    wait_moved(news)
+    assert set(bucket.objects) == keys_of(news)
+    check_read(news, run)
+    wait_for("waiting files", lambda: broker.metrics()["tidings_bucket_waiting_bytes"] == 0)
+    assert not warnings(broker)
+
+
+# Rounds go on, and ask nothing.
+def test_a_bucket_that_asks_for_a_pause_gets_it(archived, bucket):
+    bucket.retry_after = 3600
+    bucket.fault("PUT", "503", times=10**6)
+    broker = archived()
+    news = broker.set()
+    news.post(LISTS * EACH)
+    wait_for("rounds", lambda: broker.metrics()["tidings_bucket_failed_total"] >= 3)
+    assert len(bucket.requests) == 1
+    (warned,) = warnings(broker)
+    assert "asked for a pause" in warned
+
+
+# A bucket that takes nothing more must not fill the disk with what it has.
+def test_copies_have_a_limit_also_if_the_bucket_takes_nothing(archived, bucket, run):
+    broker = archived(cache="1K")
+    news = broker.set()
+    news.post(LISTS * EACH)
+    wait_for("stubs", lambda: all(stub(news, n).exists() for n in range(1, LISTS + 1)))
+    bucket.fault("PUT", "403", times=10**6)
+    first = broker.set("a")  # its files come first
+    first.post(2 * EACH)
+    broker.wait_said("stay on the disk until the bucket takes them")
+    check_read(news, run)
+    wait_for("the limit", lambda: sum(len(f.read_bytes()) for f in copies(news)) <= 1024)
+    assert len(copies(first)) == 2
+
+
 # Nobody waits for a bucket that does not answer: not posts, not other readers.
 def test_a_bucket_that_is_silent_stops_nobody_else(archived, bucket, background):
     broker = archived()

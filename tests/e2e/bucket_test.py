@@ -43,11 +43,11 @@ GOOD = "the bucket stores, returns and deletes objects, also in parts"
 
 @pytest.fixture
 def check(run, tmp_path):
-    def call(bucket, *, status=0, prefix="archive", credentials=None, **more):
+    def call(bucket, *options, status=0, prefix="archive", credentials=None, **more):
         credentials = credentials or bucket.credentials(tmp_path)
         return run(
             "tidingsd", "bucket", "check", bucket.address(prefix),
-            "--s3-credentials", credentials, status=status, **more,
+            "--s3-credentials", credentials, *options, status=status, **more,
         )  # fmt: skip
 
     return call
@@ -163,3 +163,31 @@ def test_a_bucket_that_is_missing_is_named(check):
         bucket.name = "other"
         bucket.address = lambda prefix: address
         assert "NoSuchBucket" in check(bucket, status=1).errors()
+
+
+# What a server cannot do, it cannot do a second time.
+def test_a_bucket_without_conditions_is_named_and_taken_if_allowed(check):
+    with Bucket() as bucket:
+        bucket.knows_condition = False
+        failed = check(bucket, status=1).errors()
+        assert "does not know If-None-Match" in failed and "--bucket-overwrite" in failed
+        made = [request.split()[0] for request in bucket.requests]
+        assert made == ["PUT", "DELETE"]
+        bucket.requests.clear()
+        assert check(bucket, "--bucket-overwrite").output() == GOOD
+        made = [request.split()[0] for request in bucket.requests]
+        assert made[:4] == ["PUT", "HEAD", "PUT", "HEAD"] and made.count("PUT") == 2
+        assert not bucket.objects and not bucket.uploads
+
+
+# It is not asked before the end of the pause, whatever the request.
+@pytest.mark.parametrize("method", ("PUT", "HEAD", "GET", "BEGIN", "PART", "JOIN"))
+def test_a_bucket_that_asks_for_a_pause_gets_it(check, method):
+    with Bucket() as bucket:
+        bucket.retry_after = 60
+        bucket.fault(method, "503")
+        assert "the answer is 503" in check(bucket, status=1).errors()
+        assert bucket.requests[-1].split()[0] == method
+        bucket.retry_after = 1
+        bucket.fault(method, "503")
+        assert check(bucket).output() == GOOD

@@ -8,6 +8,8 @@
         bucket.requests                   ["PUT archive/x", ...]
         bucket.fault("PUT", "500", times=2)
     bucket.taken = 304                says that there is such an object
+    bucket.knows_condition = False    answers 501 to If-None-Match
+    bucket.retry_after = 60           asks for a pause with each 503
     bucket.uploads                    {ID: {number: bytes}}, of objects in parts
 
 The requests of an object in parts are BEGIN, PART, JOIN and DROP.
@@ -93,6 +95,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in dict(headers).items():
             self.send_header(name, value)
+        if status == 503 and self.server.bucket.retry_after:
+            self.send_header("Retry-After", str(self.server.bucket.retry_after))
         if status != 204:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -146,6 +150,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(int(self.fault), "InternalError" if self.fault == "500" else "AccessDenied")
         elif self.fault == "503":
             self.refuse(503, "SlowDown", "Please reduce your request rate.")
+        elif "If-None-Match" in self.headers and not bucket.knows_condition:
+            self.refuse(501, "NotImplemented", "A header is not implemented.")
         elif self.fault == "region":
             self.refuse(400, "AuthorizationHeaderMalformed", Region="eu-west-1")
         elif self.fault == "skew":
@@ -245,6 +251,7 @@ class Bucket:
         self.uploads, self.times = {}, {}
         self.connections = set()
         self.taken = 412
+        self.knows_condition, self.retry_after = True, None
         self.lock, self.released = threading.Lock(), threading.Event()
         self._faults = []
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
