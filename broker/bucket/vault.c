@@ -605,8 +605,10 @@ run(struct thread *thread)
         } else {
             if (!v->is_tried)
                 rc = bucket_try(v->own, seed.text, DIGEST_SIZE, &why);
-            v->is_tried = !rc || rc == STATUS_CONFLICT; /* retention says it */
-            rc = look_at_files(v, v->is_tried ? STATUS_OK : rc, &why);
+            v->is_tried = !rc;
+            if (rc == STATUS_CONFLICT) /* retention says it, too */
+                rc = STATUS_OK;
+            rc = look_at_files(v, rc, &why);
             if (!rc)
                 rc = sweep_content(v, round_us, &why);
             again_us = end_round(v, rc, &why);
