@@ -103,7 +103,8 @@ function claimsOf(text) {
 }
 
 /**
- * Opens a session with tokens of the provider. Its access token is meant for the broker; some
+ * Opens a session with tokens of the provider; without a nonce renews the one that the browser has, which
+ * another tab may have ended: it stays ended. Its access token is meant for the broker; some
  * providers make those for themselves alone, and an ID token for who asks.
  */
 async function openSession(tokens, nonce) {
@@ -113,7 +114,7 @@ async function openSession(tokens, nonce) {
         if (text === tokens.id_token && nonce && claimsOf(text).nonce !== nonce)
             continue; // of another sign-in
         try {
-            await ask('session', { method: 'POST', headers: { Authorization: `Bearer ${text}` } });
+            await ask(nonce ? 'session' : 'session?renew=yes', { method: 'POST', headers: { Authorization: `Bearer ${text}` } });
             renewLater(claimsOf(text), tokens.refresh_token);
             return;
         } catch (error) {

@@ -432,10 +432,22 @@ async function signIn(text) {
 async function signOut() {
     forgetProvider();
     await ask('session', { method: 'DELETE' });
+    tabs.postMessage('signed out');
+    await showSignedOut();
+}
+
+async function showSignedOut() {
     await readToken();
     announce('You are signed out.');
     navigate();
 }
+
+/** A browser has one session: signing out in one tab does so in all. */
+const tabs = new BroadcastChannel(`tidings ${root.pathname}`);
+tabs.onmessage = () => {
+    forgetProvider();
+    showSignedOut().catch(showTrouble);
+};
 
 function showSignIn(main, reason) {
     const input = make('input', {

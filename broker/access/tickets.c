@@ -58,14 +58,20 @@ digest_slice(const struct digest *digest)
 }
 
 static void
-drop_entry(struct tickets *t, struct ticket_entry *e)
+end_rights(struct ticket_entry *e)
 {
-    list_remove(&e->node);
-    map_remove(&t->by_digest, &e->find);
     if (e->authority)
         authority_end(e->authority, 0);
     authority_unref(e->authority);
     principal_unref(e->principal);
+}
+
+static void
+drop_entry(struct tickets *t, struct ticket_entry *e)
+{
+    list_remove(&e->node);
+    map_remove(&t->by_digest, &e->find);
+    end_rights(e);
     holding_end(&e->place);
     free(e);
 }
@@ -135,6 +141,18 @@ find_entry(struct tickets *t, const struct digest *digest)
     return NULL;
 }
 
+/* An entry without a principal gets one. */
+static void
+begin_anew(struct tickets *t, struct ticket_entry *e,
+           struct principal *principal, int64_t now_us)
+{
+    e->principal = principal_ref(principal);
+    e->ends_us = now_us + t->kind->lasts_us;
+    if (t->kind->is_session)
+        e->authority = authority_new(&principal->authority,
+                                     clock_now_us() + t->kind->lasts_us);
+}
+
 enum status
 tickets_note(struct tickets *t, struct principal *principal,
              struct client *client, struct slice text, struct problem *why)
@@ -144,7 +162,6 @@ tickets_note(struct tickets *t, struct principal *principal,
     enum status rc;
 
     digest_sha256(&e->digest, text);
-    e->ends_us = now_us + t->kind->lasts_us;
     pthread_mutex_lock(&t->mutex);
     drop_old(t, now_us);
     rc = find_entry(t, &e->digest)
@@ -152,10 +169,7 @@ tickets_note(struct tickets *t, struct principal *principal,
                        t->kind->plural)
              : take_place(t, e, client, why);
     if (!rc) {
-        e->principal = principal_ref(principal);
-        if (t->kind->is_session)
-            e->authority = authority_new(&principal->authority,
-                                         clock_now_us() + t->kind->lasts_us);
+        begin_anew(t, e, principal, now_us);
         list_append(&t->all, &e->node);
         map_add(&t->by_digest, &e->find,
                 map_hash(&t->by_digest, digest_slice(&e->digest)));
@@ -176,6 +190,31 @@ tickets_add(struct tickets *t, struct principal *principal,
     if (!random_hex(text, TICKET_TEXT_SIZE))
         return problem_errno(why, "no random numbers", "for a ticket");
     return tickets_note(t, principal, client, slice_of(text), why);
+}
+
+enum status
+tickets_renew(struct tickets *t, struct slice text, struct principal *principal,
+              const struct client *client, struct problem *why)
+{
+    int64_t now_us = clock_steady_us();
+    struct ticket_entry *e;
+    struct digest digest;
+
+    digest_sha256(&digest, text);
+    pthread_mutex_lock(&t->mutex);
+    drop_old(t, now_us);
+    e = find_entry(t, &digest);
+    if (e && e->place.client != client)
+        e = NULL;
+    if (e) {
+        end_rights(e);
+        begin_anew(t, e, principal, now_us);
+        list_remove(&e->node);
+        list_append(&t->all, &e->node);
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return e ? STATUS_OK
+             : problem(why, STATUS_GONE, "the session has ended: sign in");
 }
 
 struct principal *

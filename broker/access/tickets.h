@@ -77,6 +77,14 @@ MUST_CHECK enum status tickets_note(struct tickets *tickets,
                                     struct client *client, struct slice text,
                                     struct problem *why);
 
+/* Makes the session with that text one of `principal`, for as long as a new
+ * one. What is under way by it ends. STATUS_GONE: there is none, or it is not
+ * of `client`. */
+MUST_CHECK enum status tickets_renew(struct tickets *tickets, struct slice text,
+                                     struct principal *principal,
+                                     const struct client *client,
+                                     struct problem *why);
+
 /* Returns a reference to the principal of a ticket or a session, which may be
  * over, and one to the session's authority, unless `authority` is NULL. NULL:
  * there is none, or it is too old. `uses_up`: from now on there is none. */

@@ -9,7 +9,7 @@
  *     DELETE /tokens/press
  *     POST   /tokens/press/rotate?grace=3600
  *     POST   /tickets                       a pass for one request (tickets.h)
- *     POST   /session                       signs a browser in (session.h)
+ *     POST   /session?renew=yes             signs a browser in (session.h)
  *     DELETE /session
  *
  * Changes wait for the disk, so a worker makes them (deferral.h).
@@ -125,27 +125,32 @@ handle_session_post(const struct route_call *call)
 {
     struct request *rq = call->rq;
     struct http *http = call->http;
-    bool is_open = tokens_are_open(http->tokens);
+    bool is_open = tokens_are_open(http->tokens), renews;
     char cookie[TICKET_TEXT_SIZE];
-    enum status rc = STATUS_OK;
+    enum status rc = query_yes(rq, "renew", &renews, call->why);
     struct response r;
     struct slice token;
     struct buf text = {.max = TOKEN_JSON_MAX};
 
+    if (rc)
+        return rc;
     if (session_is_foreign(http, rq))
         return problem(call->why, STATUS_FORBIDDEN,
                        "only the broker's own pages sign in here");
     if (!is_open && !request_header(rq, "authorization", &token))
         return problem(call->why, STATUS_DENIED, AUTHORITY_MISSING);
-    if (!is_open)
+    if (!is_open && renews)
+        rc = session_renew(http, rq, call->principal, call->why);
+    else if (!is_open)
         rc = tickets_add(http->sessions, call->principal, request_client(rq),
                          cookie, call->why);
     if (rc)
         return rc;
-    session_end(http, rq); /* the session of the same browser */
+    if (!renews)
+        session_end(http, rq); /* the session of the same browser */
     token_json_self(&text, call->principal);
-    response_init(&r, 201, "application/json", "no-store");
-    if (!is_open) {
+    response_init(&r, renews ? 200 : 201, "application/json", "no-store");
+    if (!is_open && !renews) {
         session_add_cookie(http, rq, &r, cookie);
         OPENSSL_cleanse(cookie, sizeof(cookie));
     }

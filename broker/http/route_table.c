@@ -435,12 +435,16 @@ const struct route route_table[] = {
      .statuses = {{201, JSON, "Ticket"}}},
 
     {METHOD_POST, "/session", handle_session_post,
-     .does = "Makes a session, with a cookie",
-     .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE,
+     .does = "Makes a session, with a cookie; with `renew`, gives the one of "
+             "the request its token",
+     .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE, .parameters = "renew",
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{201, JSON, "Token"},
+     .statuses = {{200, JSON, "Token"},
+                  {201, JSON, "Token"},
+                  {400, BAD_QUERY},
                   {401, "the request has no token"},
-                  {403, "a page of another origin sends it"}}},
+                  {403, "a page of another origin sends it"},
+                  {410, "the session to renew has ended"}}},
     {METHOD_DELETE, "/session", handle_session_delete, .does = "Ends a session",
      .statuses = {{204, ""}}},
 

@@ -102,6 +102,18 @@ session_find(struct http *http, struct request *rq)
     return found;
 }
 
+enum status
+session_renew(struct http *http, struct request *rq,
+              struct principal *principal, struct problem *why)
+{
+    struct slice text = {NULL, 0};
+
+    if (!is_own_request(http, rq) || !find_cookie(http, rq, &text))
+        text.size = 0; /* which no session has */
+    return tickets_renew(http->sessions, text, principal, request_client(rq),
+                         why);
+}
+
 void
 session_end(struct http *http, struct request *rq)
 {

@@ -13,6 +13,10 @@
  *     others, and  with the broker's own Origin. So no foreign page can post
  *     WebSockets   with the rights of the user (CSRF)
  *
+ *     POST /session?renew=yes   the same cookie, with a newer token of the same
+ *                               client; 410 if the session has ended: a page
+ *                               that renews does not undo what another one ended
+ *
  * Any other request counts as one without a cookie. So does a cookie that has
  * ended: a browser cannot leave it out, and public pages have to stay readable.
  *
@@ -29,6 +33,12 @@
 /* Returns a reference to the principal of the session, whose authority it gives
  * the request; NULL: the request has none that counts. During on_request. */
 struct principal *session_find(struct http *http, struct request *rq);
+
+/* Gives the session of the request that principal. STATUS_GONE: it has none
+ * that counts, or one of another client. */
+MUST_CHECK enum status session_renew(struct http *http, struct request *rq,
+                                     struct principal *principal,
+                                     struct problem *why);
 
 /* Ends the session of the request, if it has one that counts. */
 void session_end(struct http *http, struct request *rq);

@@ -110,6 +110,7 @@ HASTE = """
 const after = setTimeout;
 setTimeout = (work, ms, ...more) => after(work, ms > 30000 ? 50 : ms, ...more);
 """
+DEAF = "BroadcastChannel = class { postMessage() {} };"
 IMPATIENCE = """
 const until = AbortSignal.timeout;
 AbortSignal.timeout = () => until.call(AbortSignal, 200);
@@ -178,6 +179,37 @@ def test_a_session_is_renewed_before_its_token_ends(broker, provider, open_conso
     console.begin()
     wait_for("two renewals", lambda: sum(form["grant_type"] == "refresh_token" for form in provider.asked) > 1)
     console.holds("text('.who').endsWith(':alice') && document.getElementById('connection').hidden")
+
+
+# What one tab ends, the renewal of another one does not bring back.
+def test_signing_out_ends_the_session_in_every_tab(broker, provider, open_console):
+    provider.answers = {"refresh_token": "again"}
+
+    def renewals():
+        return sum(form["grant_type"] == "refresh_token" for form in provider.asked)
+
+    renewing, other = (open_console(broker, provider=provider.url) for _ in range(2))
+    renewing.run_first(HASTE + DEAF)
+    renewing.begin()
+    wait_for("a renewal", lambda: renewals() > 0)
+    other.value("location.reload(); 1")
+    other.holds("text('.who').endsWith(':alice')")
+    other.value("document.querySelector('#user button').click(); 1")
+    other.holds("text('#user') === 'Sign in'")
+    before = renewals()
+    renewing.holds("text('#announcement').includes('the session has ended')")
+    other.value("location.reload(); 1")
+    other.holds("text('#user') === 'Sign in'")
+    assert renewals() <= before + 1
+    # A tab that hears of it does not even ask.
+    hearing = open_console(broker, provider=provider.url)
+    hearing.run_first(HASTE)
+    hearing.begin()
+    hearing.holds("text('.who').endsWith(':alice')")
+    other.value("location.reload(); 1")
+    other.holds("text('.who').endsWith(':alice')")
+    other.value("document.querySelector('#user button').click(); 1")
+    hearing.holds("text('#user') === 'Sign in'")
 
 
 # A provider that is not ours

@@ -137,6 +137,34 @@ def test_signing_in_again_ends_the_session_before(guarded):
     assert (first.name(), second.name()) == ("everyone", "root")
 
 
+def renew(visitor, token, **fields):
+    bearer = f"Bearer {token}"
+    fields = {"origin": visitor.broker.url, **fields}
+    return visitor.ask("POST", "/session?renew=yes", authorization=bearer, **fields)
+
+
+# A renewal keeps the cookie, so whatever ends the session ends it for who renews, too:
+# before, at the same moment, or after.
+def test_a_session_that_has_ended_is_not_renewed(guarded):
+    visitor, other = (Visitor(guarded, guarded.press) for _ in range(2))
+    newer = guarded.post("/tokens/press/rotate?grace=3600").json()["token"]
+    renewed = renew(visitor, newer)
+    assert renewed.status == 200 and renewed["Set-Cookie"] is None
+    assert (renewed.json()["name"], visitor.name()) == ("press", "press")
+    check_refused(renew(other, guarded.token), 410)  # of somebody else
+    check_refused(renew(other, newer, cookie=None), 410)
+    check_refused(renew(other, newer, origin=None), 410)
+    check_refused(renew(other, newer, origin=PAGE), 403)
+    check_refused(renew(other, "td_x"), 401)
+    assert other.name() == "press"
+    visitor.ask("DELETE", "/session", origin=guarded.url)
+    refused = renew(visitor, newer)
+    check_refused(refused, 410)
+    assert refused["Set-Cookie"] is None and visitor.name() == "everyone"
+    again = Visitor(guarded, newer)
+    assert (again.name(), visitor.name()) == ("press", "everyone")
+
+
 # A page of another origin could sign the user in to a token of its own.
 def test_only_a_token_signs_in(guarded):
     check_refused(Visitor(guarded, None).made, 401)
