@@ -178,6 +178,9 @@ find_set(const struct witness *w, struct slice origin, char **epoch)
     return url;
 }
 
+/* Of sizes of 63 bits (TREE_SIZE_MAX). */
+#define ROOTS_KEPT ((size_t)63 * DIGEST_SIZE)
+
 static enum status
 load(struct witness *w, const char *origin, struct followed *f,
      struct problem *why)
@@ -216,7 +219,7 @@ save(struct witness *w, const char *origin, const struct followed *f,
                  origin, f->hash, f->size, buf_slice(&f->checkpoint),
                  chain->epoch, chain->last, &chain->digest, chain->last_us,
                  chain->next, chain->name,
-                 db_bytes(f->tree.edge.roots, sizeof(f->tree.edge.roots)));
+                 db_bytes(f->tree.edge.roots, ROOTS_KEPT));
 }
 
 /* Judging */

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include "proto/base64.h"
+#include "proto/datetime.h"
 #include "proto/number.h"
 #include "proto/utf8.h"
 
@@ -10,6 +11,9 @@
 #define PROOF_LINE "c2sp.org/tlog-proof@v1"
 #define ID_SIZE    4
 #define TIME_SIZE  8
+
+/* The end of the year 9999: no text has a later time. */
+#define TIME_MAX_S (DATETIME_LAST / 1000000)
 
 /* Bytes of the longest signature that is read here. */
 #define SIGNED_MAX (ID_SIZE + TIME_SIZE + SIGNATURE_BYTES)
@@ -201,6 +205,10 @@ checkpoint_read(const struct note *note, struct checkpoint *checkpoint,
         return problem(why, STATUS_MALFORMED,
                        "it is no checkpoint: an origin, a size and a root, a "
                        "line each");
+    if (checkpoint->size > TREE_SIZE_MAX)
+        return problem(why, STATUS_MALFORMED,
+                       "its tree has %" PRIu64 " entries, more than any log",
+                       checkpoint->size);
     return STATUS_OK;
 }
 
@@ -275,7 +283,7 @@ check_line(const struct note *note, const struct note_key *key,
         if (key->kind == NOTE_COSIGNATURE)
             (void)!slice_take_big_endian(&signature, time_s, TIME_SIZE);
         write_signed(&message, key->kind, note->text, *time_s);
-        is_right = !message.failed &&
+        is_right = !message.failed && *time_s <= TIME_MAX_S &&
                    signature_is_of(key->public, buf_slice(&message),
                                    (const unsigned char *)signature.data);
         buf_fini(&message);
@@ -313,7 +321,7 @@ note_time(const struct note *note)
         if (base64_is(line, bytes, SIGNED_MAX))
             (void)!slice_take_big_endian(&time, &time_s, TIME_SIZE);
     }
-    return (int64_t)time_s;
+    return time_s <= TIME_MAX_S ? (int64_t)time_s : 0;
 }
 
 bool

@@ -61,7 +61,8 @@ struct checkpoint {
     struct digest root;
 };
 
-/* STATUS_MALFORMED: the text is none of a checkpoint. */
+/* STATUS_MALFORMED: the text is none of a checkpoint, or of a tree of more than
+ * TREE_SIZE_MAX leaves. */
 MUST_CHECK enum status checkpoint_read(const struct note *note,
                                        struct checkpoint *checkpoint,
                                        struct problem *why);
@@ -77,7 +78,7 @@ MUST_CHECK bool note_sign(struct buf *to, struct slice text, const char *name,
 
 /* Looks for the signature of a key, and sets *time_s to the time of a
  * cosignature, else to 0. STATUS_NOT_FOUND: it has none. STATUS_DIFFERENT: it
- * is wrong. */
+ * is wrong, or of a time behind the year 9999. */
 MUST_CHECK enum status note_check(const struct note *note,
                                   const struct note_key *key, uint64_t *time_s,
                                   struct problem *why);

@@ -27,6 +27,10 @@
 /* Levels of tiles: a size has 63 bits at most. */
 #define TILE_LEVELS 8
 
+/* The largest size that is read of a log: others may count further, and here a
+ * size is also a place in a file and a number of SQLite. */
+#define TREE_SIZE_MAX INT64_MAX
+
 /* Longest address of a tile, behind "tile/", and a NUL. */
 #define TILE_PATH_SIZE 48
 
@@ -35,10 +39,11 @@ void tree_node(struct digest *hash, const struct digest *left,
                const struct digest *right);
 
 /* A tree that grows at its end, without its tiles: the roots of its largest
- * full subtrees, from the left. All zero: empty. */
+ * full subtrees, from the left, one for each bit of any size. All zero: empty.
+ */
 struct tree_edge {
     uint64_t size;
-    struct digest roots[63];
+    struct digest roots[64];
 };
 
 void tree_edge_add(struct tree_edge *edge, const struct digest *leaf_hash);

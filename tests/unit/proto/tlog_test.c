@@ -54,6 +54,19 @@ read_tile(const struct tree_tiles *tiles, unsigned level, uint64_t number,
     return STATUS_OK;
 }
 
+/* Tiles of any tree. */
+static enum status
+read_any(const struct tree_tiles *tiles, unsigned level, uint64_t number,
+         unsigned width, struct digest *hashes, struct problem *why)
+{
+    const uint64_t *size = tiles->user;
+
+    (void)why;
+    assert_true(width <= tree_tile_width(*size, level, number));
+    memset(hashes, 1, width * sizeof(*hashes));
+    return STATUS_OK;
+}
+
 TEST(a_tree_of_any_size_has_the_root_of_rfc_6962)
 {
     uint64_t size = LEAVES;
@@ -354,4 +367,90 @@ TEST(refuses_what_is_no_checkpoint_and_no_proof)
     for (size_t i = 0; i < N_ELEMENTS(proofs); i++)
         assert_int_equal(tlog_proof_read(slice_of(proofs[i]), &proof, NULL),
                          STATUS_MALFORMED);
+}
+
+/* A size is signed by others, and of 64 bits in the format: an edge has a place
+ * for each of its roots, and a checkpoint one that all parts can count. */
+TEST(bounds_the_size_of_a_tree)
+{
+    static const struct {
+        const char *size;
+        uint64_t number; /* 0: no checkpoint */
+    } rows[] = {
+        {"1", 1},
+        {"9223372036854775807", TREE_SIZE_MAX},
+        {"9223372036854775808", 0},
+        {"18446744073709551615", 0},
+        {"18446744073709551616", 0},
+    };
+
+    struct {
+        struct tree_edge edge;
+        struct digest behind;
+    } room;
+    const struct digest zero = {{0}};
+
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        struct checkpoint checkpoint = {.size = 0};
+        char text[200];
+        struct note note;
+
+        snprintf(text, sizeof(text),
+                 "a\n%s\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\nb\n",
+                 rows[i].size);
+        assert_int_equal(note_read(slice_of(text), &note, NULL), STATUS_OK);
+        if (checkpoint_read(&note, &checkpoint, NULL) !=
+            (rows[i].number ? STATUS_OK : STATUS_MALFORMED))
+            fail_msg("%s", rows[i].size);
+        assert_true(!rows[i].number || checkpoint.size == rows[i].number);
+    }
+    for (unsigned bits = 60; bits <= 64; bits++) {
+        uint64_t size = UINT64_MAX >> (64 - bits);
+        const struct tree_tiles tiles = {read_any, &size};
+        struct digest root;
+
+        memset(&room, 0, sizeof(room));
+        assert_int_equal(tree_read_edge(&tiles, size, &room.edge, NULL), 0);
+        assert_true(digest_is_equal(&room.behind, &zero));
+        assert_false(digest_is_equal(&room.edge.roots[bits - 1], &zero));
+        tree_edge_root(&room.edge, &root);
+        tree_edge_add(&room.edge, &leaves[0]);
+        assert_true(digest_is_equal(&room.behind, &zero));
+        assert_true(room.edge.size == size + 1);
+    }
+}
+
+/* A time is signed by others, too. */
+TEST(refuses_a_cosignature_of_a_time_without_a_date)
+{
+    static const struct {
+        uint64_t time_s;
+        enum status rc;
+    } rows[] = {
+        {1679315147, STATUS_OK},          {253402300799, STATUS_OK},
+        {253402300800, STATUS_DIFFERENT}, {INT64_MAX, STATUS_DIFFERENT},
+        {UINT64_MAX, STATUS_DIFFERENT},
+    };
+
+    static const char text[] = "a\n1\nb\n";
+    unsigned char secret[SIGNING_KEY_SIZE] = "0123456789abcdef0123456789abcdef";
+    struct signing_key *pair = signing_key_new(secret);
+    struct note_key key = {.name = "w", .kind = NOTE_COSIGNATURE};
+
+    memcpy(key.public, signing_key_public(pair), SIGNING_KEY_SIZE);
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        bool is_good = !rows[i].rc;
+        struct buf to = {.max = NOTE_BYTES_MAX};
+        struct note note = {.text = slice_of(text)};
+        uint64_t time_s;
+
+        assert_true(note_sign(&to, note.text, key.name, pair, key.kind,
+                              rows[i].time_s));
+        note.signatures = buf_slice(&to);
+        assert_int_equal(note_check(&note, &key, &time_s, NULL), rows[i].rc);
+        assert_int_equal(note_time(&note),
+                         is_good ? (int64_t)rows[i].time_s : 0);
+        buf_fini(&to);
+    }
+    signing_key_free(pair);
 }
