@@ -25,6 +25,7 @@
 #include "broker/state/content.h"
 #include "proto/number.h"
 #include "proto/resourcesync/fragment.h"
+#include "proto/resourcesync/json.h"
 
 /* The most rows that a reader gets: the last ones. */
 #define ROWS_MAX 10000
@@ -214,16 +215,46 @@ address_of(const struct reading *r, size_t i)
                        r->all[i].seq);
 }
 
+/* May the character not stand in a URI? One in a path has no fragment, and no
+ * query without an end. */
+static bool
+is_foreign(const char *c, bool is_in_path)
+{
+    return *c >= 0x7f || *c < 0 || strchr("\"<>\\^`{|}", *c) ||
+           (is_in_path && (strchr("#[]", *c) || !strcmp(c, "?")));
+}
+
+/* Appends the loc of the resource, or its address below that of the set
+ * (`below`: "/timegate/"). A loc is a publisher's text, and may have characters
+ * that end a link, a string of JSON or a line: they are encoded, and in an
+ * address so are the escapes of such a loc, for timemap_open undoes all. */
+static void
+add_uri(struct buf *to, const struct reading *r, const char *below)
+{
+    bool is_encoded = false;
+
+    if (below)
+        buf_add_format(to, "%s%s", r->base.text, below);
+    for (const char *c = r->uri.data; below && *c; c++)
+        is_encoded |= is_foreign(c, true);
+    for (const char *c = r->uri.data; *c; c++)
+        if (is_foreign(c, below) || (is_encoded && *c == '%'))
+            uri_add_escape(to, *c);
+        else
+            buf_add(to, c, 1);
+}
+
 /* The links of a resource; `rel` is that of its TimeMap. */
 static void
 add_resource(struct buf *to, const struct reading *r, const char *rel)
 {
-    buf_add_format(
-        to,
-        "<%1$s>; rel=\"original\", <%2$s/timegate/%1$s>; rel=\"timegate\", "
-        "<%2$s/timemap/link/%1$s>; rel=\"%3$s\"; "
-        "type=\"application/link-format\"",
-        r->uri.data, r->base.text, rel);
+    BUF_ADD(to, "<");
+    add_uri(to, r, NULL);
+    BUF_ADD(to, ">; rel=\"original\", <");
+    add_uri(to, r, "/timegate/");
+    BUF_ADD(to, ">; rel=\"timegate\", <");
+    add_uri(to, r, "/timemap/link/");
+    buf_add_format(to, ">; rel=\"%s\"; type=\"application/link-format\"", rel);
 }
 
 /* The link to version `i` of a resource. Of very many the first ones may be
@@ -309,20 +340,21 @@ write_gate(const struct reading *r, struct document *document)
             add_memento(&document->links, r, i);
 }
 
-/* As MemGator and other aggregators of archives write it. A URI has no
- * character that JSON escapes. */
+/* As MemGator and other aggregators of archives write it. */
 static void
 write_json(struct buf *to, const struct reading *r)
 {
     char date[DATETIME_SIZE];
 
-    buf_add_format(to,
-                   "{\"original_uri\":\"%1$s\","
-                   "\"timegate_uri\":\"%2$s/timegate/%1$s\",\"timemap_uri\":{"
-                   "\"link_format\":\"%2$s/timemap/link/%1$s\","
-                   "\"json_format\":\"%2$s/timemap/json/%1$s\"},"
-                   "\"mementos\":{\"list\":[",
-                   r->uri.data, r->base.text);
+    BUF_ADD(to, "{\"original_uri\":");
+    json_text(to, slice_of(r->uri.data));
+    BUF_ADD(to, ",\"timegate_uri\":\"");
+    add_uri(to, r, "/timegate/");
+    BUF_ADD(to, "\",\"timemap_uri\":{\"link_format\":\"");
+    add_uri(to, r, "/timemap/link/");
+    BUF_ADD(to, "\",\"json_format\":\"");
+    add_uri(to, r, "/timemap/json/");
+    BUF_ADD(to, "\"},\"mementos\":{\"list\":[");
     for (size_t i = 0; i < r->n; i++)
         buf_add_format(to, "%s{\"datetime\":\"%.*s\",\"uri\":\"%s\"}",
                        i ? ",\n" : "\n",
