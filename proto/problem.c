@@ -1,5 +1,6 @@
 #include "proto/problem.h"
 
+#include "proto/shown_address.h"
 #include "proto/utf8.h"
 
 static void
@@ -34,6 +35,7 @@ set_text(struct problem *why, const char *format, va_list arguments)
     if (size < 0)
         why->text[0] = '\0';
     clean_text(why->text, size >= (int)sizeof(why->text));
+    shown_address(why->text);
 }
 
 void

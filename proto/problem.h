@@ -25,8 +25,9 @@ struct problem {
 
 /* Writes the sentence and `rc`, and clears is_limit; the other fields stay.
  * Control characters become spaces, bytes that are no UTF-8 '?': parts of the
- * text are another's, and it ends on terminals. A text that is too long is cut
- * after a character. Returns `rc`. */
+ * text are another's, and it ends on terminals. Secrets in addresses are hidden
+ * (shown_address.h). A text that is too long is cut after a character. Returns
+ * `rc`. */
 enum status problem(struct problem *why, enum status rc, const char *format,
                     ...) __attribute__((format(printf, 3, 4)));
 enum status problem_vset(struct problem *why, enum status rc,

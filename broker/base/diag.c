@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/relaxed.h"
 #include "broker/base/metrics.h"
+#include "proto/shown_address.h"
 
 /* Room for a sentence before it is escaped: a longer one is cut in its line. */
 #define MSG_MAX (DIAG_LINE_MAX + 8)
@@ -108,6 +109,7 @@ write_line(enum diag_level level, const char *part, const char *msg,
            const struct diag_key *keys, uint64_t suppressed)
 {
     int saved = errno;
+    char shown[LOG_LINE_MAX];
     struct log_line line;
     struct slice bytes;
 
@@ -116,10 +118,12 @@ write_line(enum diag_level level, const char *part, const char *msg,
     log_line_text(&line, "part", slice_of(part));
     log_line_sentence(&line, "msg", slice_of(msg));
     for (; keys && keys->name; keys++)
-        if (keys->text)
-            log_line_text(&line, keys->name, slice_of(keys->text));
-        else
+        if (keys->text) {
+            snprintf(shown, sizeof(shown), "%s", keys->text);
+            log_line_text(&line, keys->name, slice_of(shown_address(shown)));
+        } else {
             log_line_number(&line, keys->name, keys->number);
+        }
     if (request.size)
         log_line_text(&line, "request", request);
     if (suppressed)

@@ -2,6 +2,7 @@
 
 #include "broker/sets/json_members.h"
 #include "proto/number.h"
+#include "proto/shown_address.h"
 
 enum row_kind { ROW_SOURCE, ROW_KIND, ROW_TEXT, ROW_TIME, ROW_NUMBER };
 
@@ -61,6 +62,7 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
     char written[DATETIME_SIZE];
     uint64_t number;
     size_t kind = 0;
+    char *shown;
     int64_t us;
 
     add_name(&r->text, row);
@@ -107,7 +109,10 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
     case ROW_TEXT:
         break;
     }
-    json_text(&r->text, text);
+    /* Everybody who may read the set reads it. */
+    shown = shown_address(slice_dup(text));
+    json_text(&r->text, slice_of(shown));
+    free(shown);
     return row->kind == ROW_SOURCE ? uri_check(text, row->name, why)
                                    : STATUS_OK;
 }

@@ -10,6 +10,7 @@
 #include "client/cli/client_settings.h"
 #include "client/cli/progress.h"
 #include "proto/resourcesync/json.h"
+#include "proto/shown_address.h"
 
 /* Of a file of keys. */
 #define KEYS_SIZE 16384
@@ -72,14 +73,16 @@ void
 say(const char *format, ...)
 {
     va_list args;
+    char *text = NULL;
 
     progress_clear();
     fflush(stdout); /* results come before the message about them */
-    fputs("tidings: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "tidings: %s\n", text ? shown_address(text) : NO_MEMORY);
+    free(text);
 }
 
 void

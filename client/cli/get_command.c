@@ -27,7 +27,7 @@ print_part(const char *before, const char *text)
 {
     if (text)
         fputs(before, stdout);
-    print_plain(text);
+    print_address(text);
 }
 
 /* For machines:
@@ -42,7 +42,7 @@ static void
 print_json(const struct td_offer *offer, const char *position)
 {
     put_members(stdout, "{",
-                "set:t title:t position:t earliest:t digest:t from:t lists:z",
+                "set:a title:t position:t earliest:t digest:t from:t lists:z",
                 offer->set_url, offer->title, position, offer->earliest,
                 offer->digest, offer->from, offer->n_lists);
     fputs(",\"links\":[", stdout);

@@ -9,6 +9,7 @@
 #include "client/cli/client_settings.h"
 #include "client/harvest/harvest.h"
 #include "proto/fnv1a.h"
+#include "proto/shown_address.h"
 
 struct harvest_values {
     struct harvest_options how;
@@ -127,7 +128,7 @@ on_look(const struct harvest_look *look, void *user)
         as_of[datetime_write_short(as_of, look->complete_us)] = '\0';
     if (o->is_json) {
         print_values(true,
-                     "event:t source:t kind:t complete_as_of:e not_complete:e "
+                     "event:t source:a kind:t complete_as_of:e not_complete:e "
                      "added:n changed:n deleted:n held_back:n left_out:n "
                      "left_out_example:e mended:n records:e dropped_links:n",
                      "look", look->url, look->kind, as_of, look->not_complete,
@@ -139,7 +140,7 @@ on_look(const struct harvest_look *look, void *user)
     }
     /* https://example.org/sitemap.xml: Sitemap, complete as of
      * 2026-04-01T18:10:00Z: 3 added, 1 changed, 0 deleted, 1 left out */
-    print_plain(look->url);
+    print_address(look->url);
     printf(": %s, %s%s: %" PRIu64 " added, %" PRIu64 " changed, %" PRIu64
            " deleted",
            name_of(look->kind),
@@ -191,6 +192,42 @@ write_name(char to[NAME_MAX_URL + 1], const char *url)
     to[n] = '\0';
 }
 
+/* Finds the usual path of a file of the state. What is not shown counts in the
+ * hash. `shows`: as earlier versions, which had secrets in names. False: there
+ * is no home. */
+static bool
+usual_path(char path[STATE_PATH_MAX], const char *set, char *const *sources,
+           size_t n, const char *end, bool shows)
+{
+    uint64_t hash = fnv1a_text(FNV1A_BEGIN, set);
+    char *shown[2] = {strdup(set), strdup(sources[0])};
+    char names[2][NAME_MAX_URL + 1] = {""}, name[2 * NAME_MAX_URL + 40];
+
+    for (size_t i = 0; i < n; i++)
+        hash = fnv1a_text(hash, sources[i]);
+    for (size_t i = 0; i < 2 && shown[0] && shown[1]; i++)
+        write_name(names[i], shows ? shown[i] : shown_address(shown[i]));
+    snprintf(name, sizeof(name), "%s-from-%s-%08x%s", names[0], names[1],
+             (unsigned)(hash ^ hash >> 32), end);
+    free(shown[0]);
+    free(shown[1]);
+    return settings_usual_path(path, STATE_PATH_MAX, "XDG_STATE_HOME",
+                               ".local/state", name);
+}
+
+/* Renames the files of a state of an earlier version, itself at last. */
+static void
+rename_state(const char *set, char *const *sources, size_t n)
+{
+    static const char *const ends[] = {".witness", ".list", "-wal", ""};
+    char from[STATE_PATH_MAX], to[STATE_PATH_MAX];
+
+    for (size_t i = 0; i < N_ELEMENTS(ends); i++)
+        if (usual_path(from, set, sources, n, ends[i], true) &&
+            usual_path(to, set, sources, n, ends[i], false) && access(to, F_OK))
+            (void)rename(from, to);
+}
+
 static enum exit_code
 make_directories(char *path)
 {
@@ -211,23 +248,14 @@ static enum exit_code
 write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
                  char *const *sources, size_t n, bool makes)
 {
-    uint64_t hash = fnv1a_text(FNV1A_BEGIN, set);
-    char of_set[NAME_MAX_URL + 1], of_source[NAME_MAX_URL + 1];
-    char name[2 * NAME_MAX_URL + 32];
-
-    for (size_t i = 0; i < n; i++)
-        hash = fnv1a_text(hash, sources[i]);
-    write_name(of_set, set);
-    write_name(of_source, sources[0]);
-    snprintf(name, sizeof(name), "%s-from-%s-%08x", of_set, of_source,
-             (unsigned)(hash ^ hash >> 32));
     if (given &&
         !(given[0] && slice_copy(path, STATE_PATH_MAX, slice_of(given))))
         return bad_usage("--state is empty, or too long");
-    if (!given && !settings_usual_path(path, STATE_PATH_MAX, "XDG_STATE_HOME",
-                                       ".local/state", name))
+    if (!given && !usual_path(path, set, sources, n, "", false))
         return bad_usage(
             "no home directory for the state: --state names its file");
+    if (!given)
+        rename_state(set, sources, n);
     if (given || !makes)
         return EXIT_GOOD;
     if (access(path, F_OK))

@@ -88,7 +88,7 @@ static void
 put_event(struct mirror *m, const struct td_sync_event *e)
 {
     put_members(stdout, "{",
-                "event:t set:t loc:t path:t why:t position:t complete_as_of:t "
+                "event:t set:a loc:t path:t why:t position:t complete_as_of:t "
                 "filter:t",
                 names[e->what], e->set, e->loc, e->path, e->why, e->position,
                 e->as_of, e->filter);

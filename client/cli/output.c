@@ -7,6 +7,7 @@
 #include "client/lib/json_fields.h"
 #include "client/lib/json_slices.h"
 #include "proto/resourcesync/json.h"
+#include "proto/shown_address.h"
 
 /* Values */
 
@@ -21,6 +22,15 @@ print_plain(const char *text)
         } else {
             putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
         }
+}
+
+void
+print_address(const char *text)
+{
+    char *shown = shown_address(text ? strdup(text) : NULL);
+
+    print_plain(shown);
+    free(shown);
 }
 
 void
@@ -49,7 +59,7 @@ print_pair(int width, const char *name, const char *value)
     if (!value)
         return;
     print_name(width, name);
-    print_plain(value);
+    print_address(value);
     putchar('\n');
 }
 
@@ -63,12 +73,15 @@ put_values(FILE *to, bool is_json, const char *before, const char *members,
         struct slice name = slice_take(&rest, ':');
         char type = slice_take(&rest, ' ').data[0];
         const char *text = NULL;
+        char *shown = NULL;
         uint64_t number = 0;
 
-        if (type == 't' || type == 'e') {
+        if (type == 't' || type == 'e' || type == 'a') {
             text = va_arg(values, const char *);
             if (!text || (type == 'e' && !*text))
                 continue;
+            if (type == 'a' && (shown = shown_address(strdup(text))))
+                text = shown;
         } else {
             number = type == 'b' ? (uint64_t)va_arg(values, int)
                                  : va_arg(values, uint64_t);
@@ -85,6 +98,7 @@ put_values(FILE *to, bool is_json, const char *before, const char *members,
             put_json_string(to, text);
         else
             print_plain(text);
+        free(shown);
         before = is_json ? "," : " ";
     }
 }

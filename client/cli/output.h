@@ -15,6 +15,7 @@ void put_json_string(FILE *to, const char *text);
  *
  *     t  const char *: text, left out if it is NULL
  *     e  the same, and left out if it is empty
+ *     a  the same as t: an address, without its secrets (shown_address.h)
  *     n  uint64_t
  *     z  the same, left out if it is 0
  *     b  int: true or false
@@ -28,6 +29,9 @@ void print_values(bool is_json, const char *members, ...);
 /* Prints text of others: nothing that controls the terminal or begins a line.
  * NULL is no text. */
 void print_plain(const char *text);
+
+/* The same, with no secret of an address. */
+void print_address(const char *text);
 
 /* Prints a name, and blanks up to column `width`, one at least. */
 void print_name(int width, const char *name);

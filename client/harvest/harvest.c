@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "client/harvest/oai.h"
 #include "proto/resourcesync/json.h"
+#include "proto/shown_address.h"
 
 /* Sets of one source, each with a follower. */
 #define SETS_MAX 100
@@ -43,11 +44,13 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     int64_t age_ms = clock_steady_ms() - t->reported_ms;
     bool is_recent = age_ms < QUIET_MS && age_ms < t->options->every_ms;
     bool is_good = true;
+    char *shown = shown_address(strdup(sum->url));
     struct buf text = {.max = REPORT_MAX};
 
     /* All but the times. */
     BUF_ADD(&text, "{\"source\":");
-    json_text(&text, slice_of(sum->url));
+    json_text(&text, slice_of(shown));
+    free(shown);
     json_text_member(&text, "kind",
                      slice_of(sum->kind ? sum->kind : "resourcesync"));
     if (sum->not_complete[0])

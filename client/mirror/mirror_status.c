@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "proto/shown_address.h"
 
 /* The head of a WAL changes whenever SQLite begins it anew. */
 #define WAL_HEAD_SIZE 32
@@ -94,7 +95,7 @@ read_sets(struct db *db, struct mirror_status *status, struct problem *why)
         if (c->n_held && !c->doubt[0])
             snprintf(c->doubt, sizeof(c->doubt),
                      "%" PRIu64 " deletions are held back", c->n_held);
-        set.url = slice_dup(url);
+        set.url = shown_address(slice_dup(url));
         if (set.url &&
             ONE_MORE(status->sets, &status->sets_capacity, status->n_sets)) {
             status->sets[status->n_sets++] = set;
@@ -131,7 +132,8 @@ read_database(struct mirror_status *status, const char *path,
         while (DB_NEXT(&rows, &url))
             if (ONE_MORE(status->sources, &status->sources_capacity,
                          status->n_sources) &&
-                (status->sources[status->n_sources] = slice_dup(url)))
+                (status->sources[status->n_sources] =
+                     shown_address(slice_dup(url))))
                 status->n_sources++;
             else
                 rows.rc = problem_memory(why);

@@ -125,7 +125,7 @@ TEST(refuses_what_ends_a_url_elsewhere)
     assert_no_url(SLICE("http://b.example/\"x"), NULL);
     assert_no_url(SLICE("http://b.example\\@127.0.0.1/"),
                   "cb: '\\' has to be written as %5C: "
-                  "\"http://b.example\\@127.0.0.1/\"");
+                  "\"http://*@127.0.0.1/\"");
     assert_no_url(SLICE("http:\\\\b.example/"), NULL);
 }
 

@@ -1,0 +1,24 @@
+/*
+ * shown_address.h - addresses as people may see them: in messages, logs,
+ * reports, and names of files.
+ *
+ *     https://ann:pw@example.org/feed?key=7f3a&page=2
+ *             *@example.org/feed?key=*&page=2
+ *
+ * What stands before the host is hidden, and so are the values of parameters
+ * whose names end like those of secrets: key, token, sig, password and so on.
+ * What hides too much costs a reader a look at the command line; what hides too
+ * little is in a log for years. A secret in a path cannot be told from a name.
+ *
+ * Two addresses may look alike then. Whoever needs them apart adds a hash of
+ * the whole ones.
+ *
+ * Pure; any thread.
+ */
+#pragma once
+
+#include "proto/slice.h"
+
+/* Hides the secrets of all addresses in a text, in place: each becomes a star,
+ * so the text never grows. NULL is allowed; returns the text. */
+char *shown_address(char *text);
