@@ -22,8 +22,11 @@ static const struct option options[] = {
      "bearer token for the source"},
 };
 
+/* Python looks first in the directory in which it is started: what lies there
+ * is anybody's. */
 static const char start[] =
     "import sys\n"
+    "sys.path = [path for path in sys.path if path]\n"
     "try:\n"
     "    from tidings.mcp import main\n"
     "except ImportError as error:\n"

@@ -130,6 +130,19 @@ def test_a_cancelled_request_ends(broker, run):
     assert [answer["has_changed"] for answer in answers] == [False] * 20
 
 
+# What lies in the directory in which it is started is anybody's.
+@pytest.mark.parametrize("python_path", [PYTHON["PYTHONPATH"], "", None])
+def test_nothing_of_the_current_directory_runs(python_path, run, tmp_path):
+    for name in ("tidings/__init__", "tidings/mcp", "json", "os", "re", "select", "cffi", "http"):
+        path = tmp_path / "here" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)")
+    env = {"PATH": PYTHON["PATH"]} | ({} if python_path is None else {"PYTHONPATH": python_path})
+    command = ("tidings", "mcp", "http://127.0.0.1:1/")
+    run(*command, cwd=tmp_path / "here", env=env, status=None)
+    assert not (tmp_path / "ran").exists()
+
+
 LINES = [
     ("nothing", -32600),
     ("[]", -32600),
