@@ -466,7 +466,7 @@ read_oai(struct reader *r, const char *after)
     struct problem why = {.text = ""};
     enum td_status rc;
 
-    if ((how->is_once && r->feed.part.doubt[0]) ||
+    if ((how->is_once && (r->feed.part.doubt[0] || r->feed.counts.held_back)) ||
         age_us >= (int64_t)how->compare_ms * 1000)
         after = "";
     if (how->stores_records && strstr(r->url, "verb=ListIdentifiers"))
@@ -617,6 +617,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
     r->is_oai = h->options->stores_records || strstr(url, "?verb=") ||
                 strstr(url, "&verb=") ||
                 !datetime_read(slice_of(r->feed.part.position), &us);
+    r->feed.keeps_missing = r->is_oai; /* until it says what it keeps */
     if (source->files && client_add_source(source->files, source->url))
         goto failed;
     r->feed.loc.max = SIZE_MAX / 2;

@@ -52,6 +52,12 @@ static const char *const steps[] = {
     " loc TEXT NOT NULL, part INTEGER NOT NULL,"
     " lastmod INTEGER, hash TEXT NOT NULL, length INTEGER,"
     " entry TEXT NOT NULL, UNIQUE (part, loc));",
+
+    /* Version 6 took the last state in a list for the record's. */
+    "ALTER TABLE record ADD COLUMN state INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE record ADD COLUMN stamp INTEGER;"
+    "ALTER TABLE record ADD COLUMN known INTEGER;"
+    "CREATE INDEX tomb ON record (part) WHERE state = 2 AND loc IS NOT NULL;",
 };
 
 /* Lists that are read now. */
@@ -413,27 +419,92 @@ harvest_db_count(struct harvest_db *h, int64_t part, uint64_t *n)
 
 /* Records */
 
+/* Reads the first row of a query of a part, into memory of the state. */
+static bool
+next_row(struct harvest_db *h, const char *sql, int64_t part,
+         struct harvest_deferred *next)
+{
+    bool is_good;
+
+    *next = (struct harvest_deferred){.loc = {NULL, 0}};
+    buf_clear(&h->loc);
+    buf_clear(&h->hash);
+    buf_clear(&h->entry);
+    is_good = FIND(h, sql, DB_VALUES(part),
+                   DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us,
+                           &h->hash, &next->version.length));
+    next->loc = buf_slice(&h->loc);
+    next->entry = buf_slice(&h->entry);
+    next->version.hash = buf_slice(&h->hash);
+    if (h->loc.failed || h->entry.failed || h->hash.failed)
+        return !problem_memory(h->why);
+    return is_good;
+}
+
 bool
 harvest_db_record(struct harvest_db *h, int64_t part, struct slice identifier,
                   struct slice loc, int64_t pass, struct harvest_record *record)
 {
     return FIND(h,
-                "SELECT (SELECT loc FROM record WHERE part = ?1"
-                " AND identifier = ?2), (SELECT pass FROM record"
-                " WHERE part = ?1 AND identifier = ?2), EXISTS (SELECT 1"
+                "SELECT r.loc, r.pass, r.state,"
+                " coalesce(r.stamp, -9223372036854775808),"
+                " coalesce(r.known, -9223372036854775808), EXISTS (SELECT 1"
                 " FROM record WHERE part = ?1 AND loc = ?3"
-                " AND identifier <> ?2 AND pass = ?4)",
+                " AND identifier <> ?2 AND pass = ?4 AND state <> 2)"
+                " FROM (SELECT 1) LEFT JOIN record r"
+                " ON r.part = ?1 AND r.identifier = ?2",
                 DB_VALUES(part, identifier, loc, pass),
-                DB_INTO(&record->loc, &record->pass, &record->is_taken));
+                DB_INTO(&record->loc, &record->pass, &record->state,
+                        &record->stamp_us, &record->known_us,
+                        &record->is_taken));
 }
 
 bool
 harvest_db_note_record(struct harvest_db *h, int64_t part,
-                       struct slice identifier, struct slice loc, int64_t pass)
+                       struct slice identifier, struct slice loc,
+                       const struct harvest_record *record)
 {
     return DO(h,
-              "INSERT OR REPLACE INTO record VALUES (?, ?, nullif(?, ''), ?)",
-              part, identifier, loc, pass);
+              "INSERT OR REPLACE INTO record VALUES (?, ?, nullif(?, ''), ?,"
+              " ?, " TIME("?") ", " TIME("?") ")",
+              part, identifier, loc, record->pass, record->state,
+              record->stamp_us, record->known_us);
+}
+
+/* Tombstones that wait for the end of the pass. */
+#define TOMBS " WHERE part = ?1 AND state = 2 AND loc IS NOT NULL"
+
+bool
+harvest_db_drop_tombs(struct harvest_db *h, int64_t part, bool are_all)
+{
+    return DO(h,
+              "UPDATE record SET state = 0" TOMBS
+              " AND (?2 OR NOT coalesce(stamp > known, known IS NULL))",
+              part, are_all);
+}
+
+bool
+harvest_db_next_tomb(struct harvest_db *h, int64_t part, struct slice *loc)
+{
+    struct harvest_deferred next;
+    bool is_good =
+        next_row(h, "SELECT loc, '', 0, '', 0 FROM record" TOMBS " LIMIT 1",
+                 part, &next);
+
+    *loc = next.loc;
+    return is_good &&
+           (!loc->size ||
+            DO(h, "UPDATE record SET loc = NULL WHERE part = ?1 AND loc = ?2",
+               part, *loc));
+}
+
+bool
+harvest_db_forget_stamps(struct harvest_db *h, int64_t part)
+{
+    return DO(h,
+              "UPDATE record SET stamp = NULL, known = NULL"
+              " WHERE part = ?1 AND state = 3",
+              part);
 }
 
 /* Lists */
@@ -506,28 +577,6 @@ harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
               " AND NOT " IS_AFTER,
               part, as_of_us) &&
            forget_seen(h, part) && harvest_db_held(h, part, n, n_of);
-}
-
-/* Reads the first row of a query of a part, into memory of the state. */
-static bool
-next_row(struct harvest_db *h, const char *sql, int64_t part,
-         struct harvest_deferred *next)
-{
-    bool is_good;
-
-    *next = (struct harvest_deferred){.loc = {NULL, 0}};
-    buf_clear(&h->loc);
-    buf_clear(&h->hash);
-    buf_clear(&h->entry);
-    is_good = FIND(h, sql, DB_VALUES(part),
-                   DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us,
-                           &h->hash, &next->version.length));
-    next->loc = buf_slice(&h->loc);
-    next->entry = buf_slice(&h->entry);
-    next->version.hash = buf_slice(&h->hash);
-    if (h->loc.failed || h->entry.failed || h->hash.failed)
-        return !problem_memory(h->why);
-    return is_good;
 }
 
 bool

@@ -141,11 +141,23 @@ bool harvest_db_count(struct harvest_db *db, int64_t part, uint64_t *n);
 
 /* Records of a source of OAI-PMH */
 
+/* The numbers are in the file. */
+enum record_state {
+    RECORD_HELD,
+    RECORD_UNREAD, /* it cannot be used: its resource stays as it was */
+    RECORD_GONE,   /* a tombstone */
+    RECORD_WAITS,  /* older than what is known: its resource stays as it was */
+    RECORD_STATES,
+};
+
 /* What the state knows of a record. */
 struct harvest_record {
-    char loc[8193]; /* "": none */
-    int64_t pass;   /* the last that had it; 0: none */
-    bool is_taken;  /* another record of the pass has the loc */
+    char loc[8193];   /* "": none */
+    int64_t pass;     /* the last that had it; 0: none */
+    uint64_t state;   /* enum record_state, in that pass */
+    int64_t stamp_us; /* of that state; DATETIME_NONE: unknown */
+    int64_t known_us; /* of the last state before that pass, likewise */
+    bool is_taken;    /* another living record of the pass has the loc */
 };
 
 /* Looks for the record, and for another one that has `loc` in `pass`. */
@@ -157,7 +169,19 @@ bool harvest_db_record(struct harvest_db *db, int64_t part,
  */
 bool harvest_db_note_record(struct harvest_db *db, int64_t part,
                             struct slice identifier, struct slice loc,
-                            int64_t pass);
+                            const struct harvest_record *record);
+
+/* Tombstones wait for the end of the pass, which may have a later living state:
+ * drops all of them, or those that are not later than what was known. */
+bool harvest_db_drop_tombs(struct harvest_db *db, int64_t part, bool are_all);
+
+/* The loc of a tombstone, which has none from now on, in memory that the next
+ * call frees. loc->size 0: there are no more. */
+bool harvest_db_next_tomb(struct harvest_db *db, int64_t part,
+                          struct slice *loc);
+
+/* The next pass takes the records that wait, whatever their stamps. */
+bool harvest_db_forget_stamps(struct harvest_db *db, int64_t part);
 
 /* Lists */
 

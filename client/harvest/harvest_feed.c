@@ -392,7 +392,7 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 {
     const struct survey_guard guard = {f->target->options->max_delete,
                                        harvest_target_accepts(f->target),
-                                       false};
+                                       f->keeps_missing};
 
     f->counts.held_back = 0;
     if (!survey_holds_back(&guard, n, n_of))
@@ -534,25 +534,51 @@ harvest_feed_begin_pass(struct harvest_feed *f, bool is_full)
     f->has_only_list = true;
     f->is_listing = is_full;
     f->survey_us = clock_now_us();
-    f->n_held = f->n_tombs = f->n_unread = 0;
+    memset(f->n_records, 0, sizeof(f->n_records));
     f->counts.left_out = f->counts.mended = 0;
-    return take_outbox(f) &&
+    return take_outbox(f) && harvest_db_drop_tombs(f->db, f->part.id, true) &&
            (!is_full || harvest_db_begin_list(f->db, f->part.id));
 }
 
-/* Counts a record, once in a pass. One that is neither deleted nor held is left
- * out. */
+/* Of two states of a record in one pass the later one counts, of equal ones the
+ * living one, whichever comes first. False: `now` does not count. One that is
+ * older than what another pass had waits: the later one may follow. */
+static bool
+is_later(const struct harvest_record *had, struct harvest_record *now)
+{
+    bool is_again = had->pass == now->pass;
+    bool is_better = (had->state == RECORD_GONE && now->state != RECORD_GONE) ||
+                     (had->state == RECORD_UNREAD && now->state == RECORD_HELD);
+
+    now->known_us =
+        is_again || had->state == RECORD_WAITS ? had->known_us : had->stamp_us;
+    if (is_again && (now->stamp_us < had->stamp_us ||
+                     (now->stamp_us == had->stamp_us && !is_better)))
+        return false;
+    if (now->state == RECORD_HELD && now->stamp_us < now->known_us)
+        now->state = RECORD_WAITS;
+    if (now->state == RECORD_UNREAD && now->stamp_us < now->known_us)
+        now->stamp_us = now->known_us;
+    return true;
+}
+
+/* Counts a record once in a pass, as what it is in the end. One that is neither
+ * deleted nor held is left out. */
 static void
 count_record(struct harvest_feed *f, struct slice identifier,
-             const struct harvest_record *had, bool is_deleted, bool is_held,
+             const struct harvest_record *had, const struct harvest_record *now,
              const char *fault)
 {
-    if (!is_deleted && !is_held && !f->counts.left_out++)
+    bool is_again = had->pass == now->pass;
+
+    if (now->state == RECORD_UNREAD &&
+        !(is_again && had->state == RECORD_UNREAD) && !f->counts.left_out++)
         snprintf(f->counts.left_out_text, HARVEST_TEXT_SIZE, "%s: \"%s\"",
                  fault ? fault : "no loc, or that of another record",
                  problem_quote(identifier).text);
-    if (had->pass != f->survey_us || !identifier.size)
-        ++*(is_deleted ? &f->n_tombs : is_held ? &f->n_held : &f->n_unread);
+    f->n_records[now->state]++;
+    if (is_again)
+        f->n_records[had->state]--;
 }
 
 static bool
@@ -571,47 +597,87 @@ apply_record(struct harvest_feed *f, struct slice loc, const struct change *c,
            apply_resource(f, loc, &version, buf_slice(&entry), &known);
 }
 
+/* Applies the state of a record, which had the loc `old`, and notes it. */
+static bool
+keep_record(struct harvest_feed *f, struct slice identifier, struct slice old,
+            const struct change *c, uint64_t digest,
+            const struct harvest_record *now)
+{
+    bool is_gone = now->state == RECORD_GONE;
+
+    if (!is_gone && old.size && !slice_equal(old, c->loc) &&
+        !delete_resource(f, f->part.id, old))
+        return false;
+    return (now->state != RECORD_HELD || apply_record(f, c->loc, c, digest)) &&
+           (is_gone || !c->loc.size || !f->is_listing ||
+            harvest_db_list(f->db, f->part.id, c->loc, true)) &&
+           harvest_db_note_record(f->db, f->part.id, identifier, c->loc, now) &&
+           flush_full(f);
+}
+
 bool
 harvest_feed_record(struct harvest_feed *f, struct slice identifier,
                     const struct change *c, uint64_t digest, struct slice bytes,
                     const char *fault)
 {
-    bool is_deleted = c->kind == CHANGE_DELETED, is_held;
-    struct slice loc = c->loc, gone;
-    struct harvest_record had;
+    bool is_deleted = c->kind == CHANGE_DELETED && identifier.size;
+    struct harvest_record had, now = {.pass = f->survey_us,
+                                      .stamp_us = c->lastmod_us,
+                                      .known_us = DATETIME_NONE};
+    struct change kept = *c;
 
     if (!take_outbox(f) || !harvest_db_record(f->db, f->part.id, identifier,
-                                              loc, f->survey_us, &had))
+                                              c->loc, f->survey_us, &had))
         return false;
     f->record = bytes;
-    gone = slice_of(had.loc);
-    is_held = !is_deleted && loc.size && !had.is_taken && identifier.size;
-    if (is_deleted) {
-        gone = gone.size || had.is_taken ? gone : loc;
-        loc.size = 0;
-    } else if (!is_held) {
-        loc = gone; /* it stays as it was */
+    if (!identifier.size) { /* nobody knows what is missing then */
+        had = (struct harvest_record){.stamp_us = DATETIME_NONE};
+        f->keeps_missing = true;
     }
-    count_record(f, identifier, &had, is_deleted, is_held, fault);
-    if (gone.size && !slice_equal(gone, loc) &&
-        !delete_resource(f, f->part.id, gone))
-        return false;
-    return (!is_held || apply_record(f, loc, c, digest)) &&
-           (!loc.size || !f->is_listing ||
-            harvest_db_list(f->db, f->part.id, loc, true)) &&
-           harvest_db_note_record(f->db, f->part.id, identifier, loc,
-                                  f->survey_us) &&
-           flush_full(f);
+    now.state = is_deleted ? RECORD_GONE
+                : c->loc.size && !had.is_taken && identifier.size
+                    ? RECORD_HELD
+                    : RECORD_UNREAD;
+    if (!is_later(&had, &now))
+        return true;
+    if (is_deleted ? had.loc[0] || had.is_taken : now.state != RECORD_HELD)
+        kept.loc = slice_of(had.loc); /* it stays as it was, as yet */
+    count_record(f, identifier, &had, &now, fault);
+    return keep_record(f, identifier, slice_of(had.loc), &kept, digest, &now);
+}
+
+/* Deletes what has a tombstone. */
+static bool
+delete_tombs(struct harvest_feed *f)
+{
+    struct slice loc;
+
+    while (harvest_db_next_tomb(f->db, f->part.id, &loc))
+        if (!loc.size)
+            return true;
+        else if (!delete_resource(f, f->part.id, loc))
+            return false;
+    return false;
+}
+
+bool
+harvest_feed_break_pass(struct harvest_feed *f)
+{
+    return harvest_db_drop_tombs(f->db, f->part.id, false) && delete_tombs(f) &&
+           harvest_feed_flush(f->outbox);
 }
 
 bool
 harvest_feed_end_pass(struct harvest_feed *f, const char *position,
                       bool is_whole)
 {
+    if (!is_whole && !harvest_db_drop_tombs(f->db, f->part.id, false))
+        return false;
     f->has_position = true;
     snprintf(f->position, sizeof(f->position), "%s", position);
-    return f->is_listing && is_whole ? settle_list(f, f->survey_us)
-                                     : harvest_feed_flush(f->outbox);
+    return delete_tombs(f) &&
+           (f->is_listing && is_whole ? settle_list(f, f->survey_us)
+                                      : harvest_feed_flush(f->outbox));
 }
 
 /* What waits for consent */

@@ -50,8 +50,9 @@ struct harvest_feed {
     char suspicion[HARVEST_TEXT_SIZE]; /* why to compare; "": no reason */
     struct harvest_counts counts;
     /* The records of the pass that began at survey_us. */
-    uint64_t n_held, n_tombs, n_unread;
-    bool is_unproven;        /* it does not show all deletions */
+    uint64_t n_records[RECORD_STATES];
+    bool is_unproven;   /* it does not show all deletions */
+    bool keeps_missing; /* what a list lacks is held back, however few it is */
     struct td_client *files; /* for the bytes of copies; NULL: there are none */
     struct slice record;     /* the bytes of the present one; lent */
     struct buf loc;          /* of a copy, or what a filter sees */
@@ -67,7 +68,9 @@ bool harvest_feed_end_replay(struct harvest_feed *feed);
 
 /*
  * A pass through the records of a source of OAI-PMH. A full one is a list of
- * all resources; another one changes only the resources that it has.
+ * all resources; another one changes only the resources that it has. A record
+ * may come in several states: the one with the latest stamp counts, so
+ * tombstones act at the end of the pass.
  */
 
 bool harvest_feed_begin_pass(struct harvest_feed *feed, bool is_full);
@@ -80,6 +83,9 @@ bool harvest_feed_begin_pass(struct harvest_feed *feed, bool is_full);
 bool harvest_feed_record(struct harvest_feed *feed, struct slice identifier,
                          const struct change *c, uint64_t digest,
                          struct slice bytes, const char *fault);
+
+/* The pass ended early: what it has read is good. */
+bool harvest_feed_break_pass(struct harvest_feed *feed);
 
 /* The pass has all records; `is_whole`: as many as the source counts. The next
  * one begins at `position`. */

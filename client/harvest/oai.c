@@ -19,6 +19,10 @@
 /* Answers in a row without a new record: the list goes round. */
 #define IDLE_MOST 20
 
+/* Bytes that may be read again because an answer has records that are no XML:
+ * each costs a reading of what follows it. */
+#define AGAIN_MOST (8 * ANSWER_MAX)
+
 /* Records may become visible after their stamp, which may be a day, or of
  * another zone. */
 #define OVERLAP_US 86400000000
@@ -57,6 +61,14 @@ struct look {
     struct fetch *fetch; /* NULL: it has ended */
     char from[DATETIME_SIZE + 1], token[8192];
     unsigned n_pages;
+    bool is_persistent; /* deletions are tombstones alone */
+    bool has_days;      /* its times are days */
+    bool is_second;     /* it takes the records that waited */
+    /* The list */
+    char resume[DATETIME_SIZE + 1]; /* `from`, where it goes on without a token;
+                                       "": it has not had to */
+    int64_t last_us;                /* the latest stamp */
+    bool is_disordered;             /* a later record had an earlier one */
 
     /* The answer */
     char date[64], granularity[64], deleted_record[64], earliest[64];
@@ -73,6 +85,7 @@ struct look {
     /* The element that is read */
     struct buf path, text;
     unsigned depth;
+    uint64_t n_taken; /* records */
     /* With --records: */
     struct slice raw;    /* what the parser has not come to; data NULL: it is
                             without */
@@ -95,6 +108,16 @@ fault_of(const struct look *l)
         return "metadata without a record";
     return max && l->document.size > max ? "a record longer than --max-file"
                                          : NULL;
+}
+
+/* Takes the datestamp of the record. */
+static void
+note_stamp(struct look *l, struct change *c)
+{
+    (void)!entry_lastmod(slice_of(l->datestamp), c, NULL);
+    l->is_disordered |= c->lastmod_us < l->last_us;
+    if (c->lastmod_us > l->last_us)
+        l->last_us = c->lastmod_us;
 }
 
 /* Hands the record over. */
@@ -124,7 +147,7 @@ take_record(struct look *l)
     change_init(&c);
     if (!fault && !to.failed && !uri_check_loc(buf_slice(&to), NULL))
         c.loc = buf_slice(&to);
-    (void)!entry_lastmod(slice_of(l->datestamp), &c, NULL);
+    note_stamp(l, &c);
     c.kind = strcmp(l->status, "deleted") ? CHANGE_UPDATED : CHANGE_DELETED;
     c.title = slice_of(l->title);
     c.summary = slice_of(l->summary);
@@ -346,36 +369,121 @@ on_end(void *user, struct problem *why)
     while (l->path.data[--l->path.size] != '/')
         continue;
     buf_clear(&l->text);
-    return rc || !is_record ? rc : take_record(l);
+    if (rc || !is_record)
+        return rc;
+    rc = take_record(l);
+    l->n_taken++;
+    l->identifier[0] = l->datestamp[0] = '\0';
+    return rc;
 }
 
 /* Answers */
 
+/* Reads an answer from `rest` on, behind its head. Sets `bad` to the record at
+ * which it fails, up to the next one. */
+static enum status
+read_records(struct look *l, struct slice head, struct slice rest,
+             const char *mark, struct slice *bad)
+{
+    static const struct xml_events events = {on_start, on_end, on_text, NULL};
+    bool stores = l->feed->target->options->stores_records;
+    struct xml *xml = xml_new(&events, l, NULL, NULL, 0);
+    enum status rc = STATUS_OK;
+
+    buf_clear(&l->path);
+    buf_clear(&l->text);
+    l->depth = 0;
+    l->raw.data = stores ? head.data : NULL;
+    l->raw.size = head.size;
+    rc = xml ? xml_feed(xml, head, l->why) : problem_memory(l->why);
+    l->raw.data = stores ? rest.data : NULL;
+    l->raw.size = rest.size;
+    for (bad->size = 0; !rc && rest.size;) {
+        struct slice piece = rest;
+        uint64_t n = l->n_taken;
+        const char *next;
+
+        slice_skip(&rest, 1);
+        next = slice_find(rest, mark);
+        if (next)
+            piece = slice_between(piece.data, next);
+        rc = xml_feed(xml, piece, l->why);
+        if (l->n_taken > n)
+            bad->size = 0;
+        if (!bad->size && (l->n_taken == n || (rc && next)))
+            *bad = piece; /* its end may not come */
+        slice_skip(&rest, piece.size - 1);
+    }
+    if (!rc)
+        rc = xml_end(xml, l->why);
+    xml_free(xml);
+    return rc;
+}
+
+/* Counts the record that is no XML, and sets `rest` to what follows it. False:
+ * that is not known. */
+static bool
+leave_record(struct look *l, struct slice bad, struct slice *rest)
+{
+    const char *next = bad.data + bad.size, *end = rest->data + rest->size;
+    struct change c;
+
+    if (next == end) { /* the last one, and the answer's end */
+        next = slice_find(bad, "<resumptionToken");
+        if (!next)
+            next = slice_find(bad, "</List");
+    }
+    if (!bad.size || !next || next == bad.data)
+        return false;
+    *rest = slice_between(next, end);
+    change_init(&c);
+    note_stamp(l, &c);
+    c.kind = CHANGE_UPDATED;
+    if (!harvest_feed_record(l->feed, slice_of(l->identifier), &c, 0, SLICE(""),
+                             l->why->text))
+        return false;
+    l->identifier[0] = l->datestamp[0] = '\0';
+    problem_clear(l->why);
+    return true;
+}
+
+/* Reads an answer, and goes round its records that are no XML. */
+static void
+read_answer(struct look *l, struct slice text)
+{
+    bool has_headers = strstr(l->feed->url, "verb=ListIdentifiers");
+    const char *mark = has_headers ? "<header" : "<record";
+    const char *first = slice_find(text, mark);
+    struct slice rest = slice_between(first ? first : text.data + text.size,
+                                      text.data + text.size);
+    struct slice head = slice_between(text.data, rest.data), bad;
+    size_t size = 0;
+
+    l->path.max = l->text.max = l->document.max = ANSWER_MAX;
+    do
+        size += rest.size;
+    while ((l->why->rc = read_records(l, head, rest, mark, &bad)) ==
+               STATUS_MALFORMED &&
+           size < AGAIN_MOST && leave_record(l, bad, &rest));
+    if (!l->why->rc && !l->date[0])
+        problem(l->why, STATUS_MALFORMED, "it is no answer of OAI-PMH");
+    buf_fini(&l->path);
+    buf_fini(&l->text);
+    buf_fini(&l->document);
+}
+
 static void
 on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
 {
-    static const struct xml_events events = {on_start, on_end, on_text, NULL};
     struct look *l = user;
-    struct xml *xml = xml_new(&events, l, NULL, NULL, 0);
 
     l->fetch = NULL;
     *l->why = *why;
     memset(l->date, 0, sizeof(*l) - offsetof(struct look, date));
-    l->path.max = l->text.max = l->document.max = ANSWER_MAX;
-    if (l->feed->target->options->stores_records)
-        l->raw = buf_slice(&answer->body);
     if (!why->rc && answer->status != 200)
         fetch_refused(l->why, answer);
-    else if (!why->rc &&
-             !(l->why->rc =
-                   xml ? xml_feed(xml, buf_slice(&answer->body), l->why)
-                       : problem_memory(l->why)) &&
-             !(l->why->rc = xml_end(xml, l->why)) && !l->date[0])
-        problem(l->why, STATUS_MALFORMED, "it is no answer of OAI-PMH");
-    xml_free(xml);
-    buf_fini(&l->path);
-    buf_fini(&l->text);
-    buf_fini(&l->document);
+    else if (!why->rc)
+        read_answer(l, buf_slice(&answer->body));
 }
 
 /* Asks until there is an answer. STATUS_STOPPED: it is over. */
@@ -419,6 +527,7 @@ write_request(struct buf *to, const struct look *l, const char *verb,
 {
     const char *url = l->feed->url, *own = strstr(url, "verb=");
     const char *given = own ? strchr(own, '&') : NULL;
+    const char *from = l->resume[0] ? l->resume : l->from;
     bool is_other =
         strstr(url, "resumptionToken=") || strstr(url, "identifier=");
 
@@ -429,8 +538,8 @@ write_request(struct buf *to, const struct look *l, const char *verb,
                    is_first && given && !is_other ? given : "");
     if (is_first && (is_other || !strstr(url, "metadataPrefix=")))
         BUF_ADD(to, "&metadataPrefix=oai_dc");
-    if (is_first && l->from[0])
-        urlencoded_add(to, "from", slice_of(l->from));
+    if (is_first && from[0])
+        urlencoded_add(to, "from", slice_of(from));
     if (l->token[0])
         urlencoded_add(to, "resumptionToken", slice_of(l->token));
     BUF_ADD(to, "\0");
@@ -455,25 +564,97 @@ ask(struct look *l, const char *verb)
 
 /* The list */
 
+/* Writes a time as the provider takes it. */
+static void
+write_from(char to[DATETIME_SIZE + 1], const struct look *l, int64_t us)
+{
+    to[datetime_write_short(to, us / 1000000 * 1000000)] = '\0';
+    if (l->has_days)
+        to[DATETIME_DATE_SIZE] = '\0';
+}
+
+static uint64_t
+count_records(const struct harvest_feed *f)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < RECORD_STATES; i++)
+        n += f->n_records[i];
+    return n;
+}
+
+/* A token does not hold, or an answer cannot be read: goes on from the last
+ * stamp, unless that has led to nothing new. `n`: records when it last did. */
+static bool
+may_go_on(struct look *l, enum status rc, uint64_t *n)
+{
+    uint64_t sum = count_records(l->feed);
+
+    if ((rc != STATUS_REFUSED && rc != STATUS_MALFORMED) || sum <= *n ||
+        l->last_us <= 0 || strstr(l->feed->url, "from="))
+        return false;
+    *n = sum;
+    l->token[0] = '\0';
+    write_from(l->resume, l, l->last_us);
+    harvest_target_say(l->feed->target, "%s: %s; going on from %s",
+                       l->feed->url, l->why->text, l->resume);
+    l->why->rc = STATUS_OK;
+    l->why->text[0] = '\0';
+    return true;
+}
+
+/* Ends a list, of which the provider counts `size` records; UINT64_MAX: it does
+ * not. */
+static enum status
+end_list(struct look *l, const char *position, uint64_t size)
+{
+    struct harvest_feed *f = l->feed;
+    const uint64_t *n = f->n_records;
+    uint64_t sum = count_records(f);
+    char counts[24] = "none";
+
+    if (size != UINT64_MAX)
+        snprintf(counts, sizeof(counts), "%" PRIu64, size);
+    snprintf(f->counts.records, sizeof(f->counts.records),
+             "%" PRIu64 " held + %" PRIu64 " deleted + %" PRIu64
+             " could not be read = %" PRIu64 "%s%s; the provider counts %s",
+             n[RECORD_HELD] + n[RECORD_WAITS], n[RECORD_GONE], n[RECORD_UNREAD],
+             sum, l->from[0] ? " since " : "", l->from, counts);
+    if (size != UINT64_MAX && size != sum)
+        problem(l->why, STATUS_OK, "%s", f->counts.records);
+    else if (size == UINT64_MAX && l->resume[0] && l->is_disordered)
+        problem(l->why, STATUS_OK,
+                "a token did not hold, and the list is in no order");
+    return harvest_feed_end_pass(f, position, !l->why->text[0])
+               ? STATUS_OK
+               : STATUS_STOPPED;
+}
+
 /* Reads all records, from l->from on. */
 static enum status
 read_list(struct look *l)
 {
     struct harvest_feed *f = l->feed;
-    char position[DATETIME_SIZE + 1], counts[64] = "none";
-    uint64_t sum = 0, size = UINT64_MAX;
+    const char *verb = strstr(f->url, "verb=ListIdentifiers")
+                           ? "ListIdentifiers"
+                           : "ListRecords";
+    char position[DATETIME_SIZE + 1];
+    uint64_t sum = 0, size = UINT64_MAX, n_broken = 0;
     unsigned n_idle = 0;
     int64_t us = DATETIME_NONE;
 
-    l->token[0] = '\0';
+    l->token[0] = l->resume[0] = '\0';
     l->n_pages = 0;
+    l->last_us = DATETIME_NONE;
+    l->is_disordered = false;
+    f->keeps_missing = l->is_persistent;
     if (!harvest_feed_begin_pass(f, !l->from[0]))
         return STATUS_STOPPED;
     do {
-        enum status rc =
-            ask(l, strstr(f->url, "verb=ListIdentifiers") ? "ListIdentifiers"
-                                                          : "ListRecords");
+        enum status rc = ask(l, verb);
 
+        while (rc && may_go_on(l, rc, &n_broken))
+            rc = ask(l, verb);
         if (rc)
             return rc;
         if (!l->n_pages++) {
@@ -481,26 +662,25 @@ read_list(struct look *l)
             us = datetime_earlier(us, clock_now_us()) / 1000000 * 1000000;
             position[datetime_write_short(position, us)] = '\0';
         }
-        n_idle = f->n_held + f->n_tombs + f->n_unread > sum ? 0 : n_idle + 1;
-        sum = f->n_held + f->n_tombs + f->n_unread;
+        n_idle = count_records(f) > sum ? 0 : n_idle + 1;
+        sum = count_records(f);
         if (n_idle > IDLE_MOST)
             return problem(l->why, STATUS_MALFORMED, "the list has no end");
         if (source_limits_check_resources(&l->client->room, sum, l->why))
             return l->why->rc;
-        if (number_read(slice_of(l->list_size), &size))
-            strcpy(counts, l->list_size);
+        if (!l->resume[0]) /* else it is that of the rest */
+            (void)number_read(slice_of(l->list_size), &size);
         strcpy(l->token, l->next);
     } while (l->token[0]);
-    snprintf(f->counts.records, sizeof(f->counts.records),
-             "%" PRIu64 " held + %" PRIu64 " deleted + %" PRIu64
-             " could not be read = %" PRIu64 "%s%s; the provider counts %s",
-             f->n_held, f->n_tombs, f->n_unread, sum,
-             l->from[0] ? " since " : "", l->from, counts);
-    if (size != UINT64_MAX && size != sum)
-        problem(l->why, STATUS_OK, "%s", f->counts.records);
-    return harvest_feed_end_pass(f, position, !l->why->text[0])
-               ? STATUS_OK
-               : STATUS_STOPPED;
+    if (!f->n_records[RECORD_WAITS] || l->is_second)
+        return end_list(l, position, size);
+    harvest_target_say(f->target,
+                       "%s: records with earlier stamps than before; reading "
+                       "all once more",
+                       f->url);
+    l->is_second = true;
+    return harvest_db_forget_stamps(f->db, f->part.id) ? read_list(l)
+                                                       : STATUS_STOPPED;
 }
 
 static enum status
@@ -529,30 +709,28 @@ oai_read(struct td_client *client, struct harvest_feed *feed, const char *after,
          struct problem *why)
 {
     struct look l = {client, feed, why, ATTEMPTS, .token = ""};
-    bool is_persistent;
     unsigned n_anew = 0;
     int64_t us;
     enum status rc = identify(&l);
 
-    is_persistent = !strcmp(l.deleted_record, "persistent");
+    l.is_persistent = !strcmp(l.deleted_record, "persistent");
+    l.has_days = !strchr(l.granularity, 'T');
     /* A provider that begins later has begun anew since. */
-    if ((is_persistent || !feed->target->options->is_once) &&
+    if ((l.is_persistent || !feed->target->options->is_once) &&
         !strstr(feed->url, "from=") && !strstr(feed->url, "until=") &&
         strcmp(l.earliest, after) <= 0 &&
-        !datetime_read(slice_of(after), &us) && us > OVERLAP_US) {
-        l.from[datetime_write_short(l.from, us - OVERLAP_US)] = '\0';
-        if (!strchr(l.granularity, 'T'))
-            l.from[DATETIME_DATE_SIZE] = '\0';
-    }
+        !datetime_read(slice_of(after), &us) && us > OVERLAP_US)
+        write_from(l.from, &l, us - OVERLAP_US);
     /* A token may have expired, or the provider cannot do windows. */
     while (!rc && (rc = read_list(&l)) == STATUS_REFUSED &&
            ++n_anew < ANEW_MOST) {
         l.from[0] = why->text[0] = '\0';
         rc = STATUS_OK;
     }
-    feed->is_unproven = rc || why->text[0] || (!is_persistent && l.from[0]);
-    if (l.n_pages > 0 && rc != STATUS_STOPPED)
-        rc = STATUS_OK; /* the pages before are good */
+    feed->is_unproven = rc || why->text[0] || (!l.is_persistent && l.from[0]);
+    /* What was read before is good. */
+    if (rc && rc != STATUS_STOPPED && (l.n_pages || count_records(feed)))
+        rc = harvest_feed_break_pass(feed) ? STATUS_OK : STATUS_STOPPED;
     if (rc)
         problem_prefix(why, rc, "%.300s: ", feed->url);
     return td_status_of(rc);

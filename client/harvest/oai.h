@@ -3,16 +3,18 @@
  *
  *     Identify --> ListRecords or ListIdentifiers --> resumptionToken --> end
  *                    ^                                         |
- *                    +-- an expired token: anew, three times --+
+ *                    +-- it does not hold: from the last stamp +
  *
  * A full pass reads all records, and what the list lacks is deleted within the
- * limits of deletions. Another pass reads those stamped since the last one,
+ * limits of deletions; or held back, if the provider keeps its deletions: then
+ * tombstones alone delete. Another pass reads those stamped since the last one,
  * less an overlap, and posts those that differ. The next pass begins
  * at the provider's time of this one's first answer, or at ours, if that is
  * earlier: the position, "2026-11-28T12:00:00Z".
  *
  * Each record counts once: as held, as deleted, or as one that cannot be used.
- * The sum has to be the completeListSize, if the provider states it.
+ * The sum has to be the completeListSize, if the provider states it. A record
+ * that is no XML is gone round.
  */
 #pragma once
 

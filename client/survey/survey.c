@@ -18,8 +18,9 @@
 /* Bytes of resources between two looks at the free bytes of the disk. */
 #define LOOK_BYTES 65536
 
-/* Removals that never are too many. */
-#define FEW 100
+/* Removals that never are too many, unless they are all but so few. */
+#define FEW     100
+#define FEW_ALL 3
 
 /* Untold numbers are NULL, untold texts are empty. A document without a version
  * has to be read each time. A resource of document 0 is held back.
@@ -479,8 +480,10 @@ bool
 survey_holds_back(const struct survey_guard *guard, uint64_t n, uint64_t n_of)
 {
     int percent = guard->max_percent;
-    bool is_too_much = percent >= 0 && percent < 100 && n >= FEW &&
-                       (double)n * 100 > (double)n_of * (double)percent;
+    bool is_all = !guard->is_told && n > FEW_ALL && n >= n_of;
+    bool is_share =
+        n >= FEW && (double)n * 100 > (double)n_of * (double)percent;
+    bool is_too_much = percent >= 0 && percent < 100 && (is_all || is_share);
 
     return n > guard->accepts && (guard->is_doubtful || is_too_much);
 }

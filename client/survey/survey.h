@@ -125,6 +125,7 @@ struct survey_guard {
                          100 never are; below 0, or 100 and more: no limit */
     uint64_t accepts; /* deletions, although they are too many; 0: none */
     bool is_doubtful; /* the reading may lack resources: none */
+    bool is_told;     /* each deletion was told, not found missing in a list */
 };
 
 /* Ends a complete reading: numbers its differences from the last one, which it
@@ -137,7 +138,9 @@ bool survey_compare(struct survey *survey, const struct survey_guard *guard);
 /* Forgets all: the next reading compares with nothing, in a new epoch. */
 bool survey_clear(struct survey *survey);
 
-/* True if the guard holds `n` deletions of `n_of` resources back. */
+/* True if the guard holds `n` deletions of `n_of` resources back: too many,
+ * those of a doubtful list, and all of more than three that a list lacks
+ * (R-438). */
 bool survey_holds_back(const struct survey_guard *guard, uint64_t n,
                        uint64_t n_of);
 

@@ -31,7 +31,11 @@ TEST(a_hundred_per_cent_is_no_limit)
 {
     assert_true(is_too_much(0, 101, 500)); /* 20 */
     assert_false(is_too_much(0, 100, 500));
-    assert_false(is_too_much(0, 99, 99)); /* few */
+    assert_false(is_too_much(0, 99, 100)); /* few */
+    assert_true(is_too_much(0, 99, 99));   /* all: R-438 */
+    assert_true(is_too_much(0, 4, 4));
+    assert_false(is_too_much(0, 3, 3));
+    assert_false(is_too_much(100, 99, 99));
     assert_true(is_too_much(1, 100, 9999));
     assert_false(is_too_much(1, 100, 10000));
     assert_true(is_too_much(99, 500, 500));
