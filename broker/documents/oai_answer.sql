@@ -76,7 +76,14 @@ INSERT INTO error(code, text)
           (a.is_day <> b.is_day OR a.s > b.s);
 INSERT INTO error(code, text)
     SELECT 'badArgument', 'no setSpec: ' || spec FROM ask
-    WHERE spec = '' OR spec GLOB '*[^-A-Za-z0-9._~!*''():]*';
+    WHERE instr(':' || spec || ':', '::') OR
+          spec GLOB '*[^-A-Za-z0-9._~!*''():]*';
+INSERT INTO error(code, text)
+    SELECT 'badArgument', 'no metadataPrefix: ' || prefix FROM ask
+    WHERE prefix GLOB '*[^-A-Za-z0-9._~!*''()]*';
+INSERT INTO error(code, text)
+    SELECT 'badArgument', name || ' is empty' FROM given
+    WHERE value = '' AND name <> 'resumptionToken';
 INSERT INTO error(code, text)
     SELECT 'cannotDisseminateFormat', 'the only format is oai_dc' FROM ask
     WHERE prefix <> 'oai_dc';

@@ -256,14 +256,21 @@ def test_gets_single_records(library):
             {"verb": "ListRecords", **DC, "from": "2021-01-01", "until": "2020-01-01"},
         ),
         ("cannotDisseminateFormat", {"verb": "ListRecords", "metadataPrefix": "marc"}),
-        ("cannotDisseminateFormat", {"verb": "ListRecords", "metadataPrefix": ""}),
+        *(
+            ("badArgument", {"verb": "ListRecords", "metadataPrefix": text})
+            for text in ("", "a b", "oai_dc:", "ä", "&", "/")
+        ),
+        *(
+            ("badArgument", {"verb": "ListRecords", **DC, "set": text})
+            for text in (":", ":a", "a:", "a::b", "ä")
+        ),
+        ("badArgument", {"verb": "ListMetadataFormats", "identifier": ""}),
         (
             "cannotDisseminateFormat",
             {"verb": "GetRecord", "identifier": A, "metadataPrefix": "marc"},
         ),
         ("idDoesNotExist", {"verb": "GetRecord", "identifier": f"{A}/", **DC}),
         ("idDoesNotExist", {"verb": "GetRecord", "identifier": "<&\"'>", **DC}),
-        ("idDoesNotExist", {"verb": "ListMetadataFormats", "identifier": ""}),
         ("noMetadataFormats", {"verb": "ListMetadataFormats", "identifier": B}),
         ("noRecordsMatch", {"verb": "ListRecords", **DC, "from": "9998-12-31"}),
         ("noRecordsMatch", {"verb": "ListRecords", **DC, "until": "1960-01-01"}),
