@@ -41,6 +41,7 @@ static const struct {
     const char *name;
     size_t member; /* of struct fetch_answer */
 } values[] = {
+    {"Content-Length", offsetof(struct fetch_answer, length_text)},
     {"Content-Type", offsetof(struct fetch_answer, type)},
     {"ETag", offsetof(struct fetch_answer, etag)},
     {"Last-Modified", offsetof(struct fetch_answer, last_modified)},
@@ -141,6 +142,12 @@ on_header(char *line, size_t one, size_t size, void *user)
 
         if (!slice_is_word(name, values[i].name))
             continue;
+        /* Nobody knows where the body ends then; libcurl would believe the last
+         * one. */
+        if (i == 0 && (memchr(text.data, ',', text.size) ||
+                       (value->size && !slice_equal(text, buf_slice(value)))))
+            problem(&f->undo, STATUS_MALFORMED, "two different %s",
+                    values[i].name);
         if (i != N_VALUES - 1) /* Link lines are joined */
             buf_clear(value);
         if (value->size)
@@ -277,7 +284,9 @@ close_coding(struct fetch *f)
 static bool
 undo_coding(struct fetch *f, struct slice *bytes)
 {
-    enum status rc = f->is_coding_known ? STATUS_OK : open_coding(f);
+    enum status rc = f->undo.rc           ? f->undo.rc
+                     : f->is_coding_known ? STATUS_OK
+                                          : open_coding(f);
 
     if (rc || !f->gunzip[0])
         return !rc;

@@ -49,13 +49,14 @@ struct fetch_request {
 /* The answer: all but `body` is complete when on_body gets the first byte.
  * Terminated; "" if the answer has none. */
 struct fetch_answer {
-    unsigned status;        /* 0: there is none */
-    bool is_sent;           /* some of the request left: it may have arrived */
-    unsigned retry_after_s; /* Retry-After; 0: none */
-    uint64_t length;        /* of the body: Content-Length; UINT64_MAX: unknown
+    unsigned status;         /* 0: there is none */
+    bool is_sent;            /* some of the request left: it may have arrived */
+    unsigned retry_after_s;  /* Retry-After; 0: none */
+    uint64_t length;         /* of the body: Content-Length; UINT64_MAX: unknown
                              */
-    const char *url;        /* of the last request, after redirects; lent */
-    const char *type;       /* Content-Type */
+    const char *length_text; /* Content-Length as it came */
+    const char *url;         /* of the last request, after redirects; lent */
+    const char *type;        /* Content-Type */
     const char *etag;
     const char *last_modified;
     const char *date;

@@ -383,3 +383,38 @@ TEST(an_answer_that_is_cut_anywhere_is_none)
     buf_fini(&answer.body);
     fake_broker_free(b);
 }
+
+/* Two lengths say that nobody knows where it ends; the same twice is one. */
+TEST(an_answer_with_two_lengths_is_none)
+{
+    static const struct {
+        const char *lengths;
+        enum status rc;
+    } rows[] = {
+        {"Content-Length: 4\r\nContent-Length: 2\r\n", STATUS_MALFORMED},
+        {"Content-Length: 2\r\ncontent-length: 4\r\n", STATUS_MALFORMED},
+        {"Content-Length: 4\r\nContent-Length: 0\r\n", STATUS_MALFORMED},
+        {"Content-Length: 2, 4\r\n", STATUS_MALFORMED},
+        {"Content-Length: 4\r\nContent-Length: 4\r\n", STATUS_OK},
+        {"Content-Length: 4\r\n", STATUS_OK},
+    };
+    struct fake_broker *b = fake_broker_new();
+    struct fetch_request request = {.url = fake_broker_url(b)};
+    struct fetch_answer answer;
+    char text[200];
+
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        snprintf(text, sizeof(text), "HTTP/1.1 200 OK\r\n%s\r\nbody",
+                 rows[i].lengths);
+        fake_plain(b);
+        fake_raw(b, slice_of(text));
+    }
+    fake_broker_start(b);
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        assert_int_equal(fetch_run(s.client, &request, NULL, NULL, &answer),
+                         rows[i].rc);
+        assert_int_equal(answer.body.size, rows[i].rc ? 0 : 4);
+        buf_fini(&answer.body);
+    }
+    fake_broker_free(b);
+}
