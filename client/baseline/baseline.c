@@ -663,6 +663,7 @@ begin_reading(struct baseline *b, const char *url, bool is_anew)
                          .has_time = b->plan.as_of_us,
                          .from_us = DATETIME_NONE,
                          .until_us = DATETIME_NONE};
+    struct slice more = slice_of(b->plan.offered->more_lists);
 
     if (is_anew)
         baseline_place_init(&b->place);
@@ -681,6 +682,11 @@ begin_reading(struct baseline *b, const char *url, bool is_anew)
     b->n_attempts = 0;
     b->pause_ms = PAUSE_FIRST;
     add_part(b, &first, slice_of(url), (struct slice){NULL, 0});
+    while (!b->is_dump && !b->plan.takes && more.size) { /* */
+        slice_skip(&more, 1);
+        add_part(b, &first, slice_take_until(&more, " "),
+                 (struct slice){NULL, 0});
+    }
 }
 
 /* A part of a Change Dump has failed: goes on with the others. */

@@ -102,6 +102,9 @@ take_offer(struct td_follower *f)
         f->place.goal = head;
     }
     settle_beginning(f);
+    if (f->offered.unread && (!follower_report(f, f->offered.unread, 0) ||
+                              !follower_doubt(f, f->offered.unread)))
+        return false;
     if (f->pusher.close && !f->pusher.sought(f, f->pusher.owner))
         return false;
     return follower_go(f);

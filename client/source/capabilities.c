@@ -5,6 +5,9 @@
 
 #define AT(member) offsetof(struct offered, member)
 
+/* Most bytes of the Resource Lists beside the first one, about. */
+#define MORE_MAX 65536
+
 /* All texts, with the relations of the links that they come from. */
 static const struct {
     const char *rel; /* "": no link */
@@ -15,6 +18,8 @@ static const struct {
     {"", AT(title)},
     {"capabilitylist", AT(capability_list)},
     {"resourcelist", AT(resource_list)},
+    {"", AT(more_lists)},
+    {"", AT(unread)},
     {"resourcedump", AT(resource_dump)},
     {"changelist", AT(change_list)},
     {"changedump", AT(change_dump)},
@@ -73,14 +78,43 @@ offered_is_something(const struct offered *o)
            o->events;
 }
 
+/* NULL: it is none of ours. */
+static char **
+member_of(struct offered *o, struct slice rel)
+{
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++)
+        if (rel.size > 0 && slice_is(rel, texts[i].rel))
+            return member_at(o, i);
+    return NULL;
+}
+
+bool
+offered_take_row(struct offered *o, struct slice rel, struct slice href)
+{
+    char **member = member_of(o, rel), *more;
+    const char *had = o->more_lists ? o->more_lists : "";
+
+    href = slice_take(&href, '#');
+    if (!member || !*member || slice_is(href, *member) ||
+        uri_check(href, "href", NULL))
+        return offered_take(o, rel, href);
+    if (member != &o->resource_list || strlen(had) > MORE_MAX)
+        return o->unread ||
+               asprintf(&o->unread,
+                        "the Capability List names another %.*s, %.*s, which "
+                        "is not read",
+                        SLICE_ARG(rel), SLICE_ARG(slice_cut(href, 300))) >= 0;
+    if (asprintf(&more, "%s %.*s", had, SLICE_ARG(href)) < 0)
+        return false;
+    free(o->more_lists);
+    o->more_lists = more;
+    return true;
+}
+
 bool
 offered_take(struct offered *o, struct slice rel, struct slice href)
 {
-    char **member = NULL;
-
-    for (size_t i = 0; i < N_ELEMENTS(texts) && !member; i++)
-        if (rel.size > 0 && slice_is(rel, texts[i].rel))
-            member = member_at(o, i);
+    char **member = member_of(o, rel);
 
     href = slice_take(&href, '#'); /* never sent, and would swallow a query */
     if (!member || *member ||

@@ -326,6 +326,13 @@ take_link(struct discovery *d, struct slice rel, struct slice href)
         d->rc = STATUS_MEMORY;
 }
 
+static void
+take_row(struct discovery *d, struct slice rel, struct slice href)
+{
+    if (!offered_take_row(&d->page.offered, rel, href))
+        d->rc = STATUS_MEMORY;
+}
+
 /* Documents */
 
 static enum status
@@ -437,7 +444,7 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
         return d->rc ? STATUS_STOPPED : STATUS_OK;
     report_item(d, entry->capability, loc, entry->change.type, entry);
     if (d->page.kind == KIND_CAPABILITIES && !is_part) {
-        take_link(d, entry->capability, loc);
+        take_row(d, entry->capability, loc);
     } else {
         d->page.has_parts |= d->page.kind == KIND_CAPABILITIES;
         lead_to(d,

@@ -35,6 +35,9 @@ struct offered {
     char *title;
     char *capability_list;
     char *resource_list;
+    char *more_lists; /* Resource Lists beside it, each behind a space */
+    char *unread;     /* another list of the Capability List, which is not read,
+                         as words */
     char *resource_dump;
     char *change_list;
     char *change_dump;
@@ -64,6 +67,10 @@ void offered_fini(struct offered *offered);
 /* Stores the link if `rel` is a capability or one of our relations and `href`
  * is http or https; drops the fragment. Ignores others. False: no memory. */
 bool offered_take(struct offered *o, struct slice rel, struct slice href);
+
+/* The same for a row of a Capability List, which may have several of one
+ * capability (R-440). */
+bool offered_take_row(struct offered *o, struct slice rel, struct slice href);
 
 /* Moves values that `o` lacks from `other`, and frees the others. */
 void offered_merge(struct offered *o, struct offered *other);

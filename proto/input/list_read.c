@@ -386,6 +386,14 @@ fold_word(struct list_reader *r, struct slice text)
 }
 
 static bool
+is_capability(struct slice text)
+{
+    enum capability capability;
+
+    return !capability_of(text, &capability);
+}
+
+static bool
 mend_word(struct list_reader *r, bool is_good(struct slice), struct slice *text)
 {
     if (is_good(*text))
@@ -475,6 +483,10 @@ mend_value(struct list_reader *r, enum entry_member *member, struct slice *text)
         return mend_word(r, is_changefreq, text);
     case M_PRIORITY:
         return mend_word(r, is_priority, text);
+    case M_CAPABILITY: /* of another vocabulary: as it is */
+        if (is_capability(*text) || !is_capability(fold_word(r, *text)))
+            return true;
+        return mend_word(r, is_capability, text);
     case M_HASH:
         return mend_hash(r, text);
     case M_TYPE:
