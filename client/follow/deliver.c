@@ -208,7 +208,7 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
         return follower_fail(f, rc,
                              "the broker sent something that is no message: %s",
                              why.text);
-    f->connection.was_heard = true;
+    f->connection.was_heard = f->connection.is_current = true;
     f->connection.n_mute = 0;
     f->connection.unfit.rc = STATUS_OK;
     if (heartbeat_us > 0 && !f->how.idle_ms)

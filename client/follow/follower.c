@@ -180,7 +180,10 @@ follower_go(struct td_follower *f)
         return f->phases[FOLLOWER_SEEKING]->begin(f);
     if (follower_checkpoint_is_due(f, false))
         return f->phases[FOLLOWER_PROVING]->begin(f);
-    if (f->rebase.is_wanted || follower_may_compare(f))
+    /* A comparison before the changes would find them in the list, and the
+     * caller would get them twice. */
+    if (f->rebase.is_wanted ||
+        (f->connection.is_current && follower_may_compare(f)))
         return f->phases[FOLLOWER_REBASING]->begin(f);
     return f->phases[f->how.as_of ? FOLLOWER_POLLING : FOLLOWER_LIVE]->begin(f);
 }
@@ -200,6 +203,7 @@ follower_wait(struct td_follower *f)
 
     if (follower_may_compare(f))
         return follower_rest(f, 0);
+    f->connection.is_current = false;
     f->pusher.is_nudged = false;
     follower_rest(f, is_nudged ? 0 : f->how.poll_ms);
     f->pusher.is_waiting = !is_nudged;

@@ -124,6 +124,7 @@ struct follower_connection {
     int64_t connected_ms; /* when it began */
     bool is_news;         /* a message was no repeat and no heartbeat */
     bool was_heard;       /* a message ever came */
+    bool is_current;      /* one came since it last waited for a poll */
     bool is_held;
     unsigned n_mute;      /* connections in a row without a message */
     struct problem unfit; /* why the last transport was unfit */

@@ -138,7 +138,7 @@ poll_over(struct td_follower *f)
 {
     f->lists.n_behind = 0;
     f->attempts.n_heard = 1;
-    f->connection.was_heard = true;
+    f->connection.was_heard = f->connection.is_current = true;
     if (!follower_report_lists(f) || !deliver_heartbeat(f))
         return false;
     if (f->how.until_caught_up && f->survey.was_held && !f->how.on_held)

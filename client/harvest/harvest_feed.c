@@ -240,6 +240,19 @@ apply_resource(struct harvest_feed *f, struct slice loc,
                        is_known ? "updated" : "created", false, DATETIME_NONE);
 }
 
+/* A list has told of this change before: it is older than the list, which had
+ * the resource in this version. */
+static bool
+was_listed(const struct harvest_feed *f, const struct td_change *c,
+           const struct harvest_known *known)
+{
+    int64_t us;
+
+    return known->is_same && known->changed_us == DATETIME_NONE &&
+           c->datetime && !datetime_read_any(slice_of(c->datetime), &us) &&
+           us <= f->part.listed_us;
+}
+
 static bool
 apply_change(struct harvest_feed *f, const struct td_change *c)
 {
@@ -257,6 +270,8 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
     if (f->has_only_list || f->is_replay || f->is_anew ||
         (f->target->filter.text_size && !known.is_there))
         return apply_resource(f, loc, &version, harvest_text_of(c), &known);
+    if (!f->has_log && was_listed(f, c, &known))
+        return harvest_db_keep(f->db, f->part.id, loc, &version, time_of(f, c));
     return post_change(f, f->part.id, loc, harvest_text_of(c), &version,
                        c->change ? c->change : "updated", c->change != NULL,
                        f->has_log ? DATETIME_NONE : time_of(f, c));

@@ -218,6 +218,37 @@ def test_changes_follow_all_resources(source, harvest):
     harvest.process.stop()
 
 
+# R-250: the Resource List is new at each look: each change comes once, in order, whoever is
+# first to show it.
+@pytest.mark.parametrize("is_late", [False, True], ids=["", "late"])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["", "killed"])
+def test_a_list_that_is_new_at_each_look(is_killed, is_late, source, harvest):
+    source.change("created", "a")
+    source.change("created", "b")
+    source.put_resources()
+    source.put_changes()
+    harvest.run()
+    for n in range(3):
+        source.change("created", f"n{n}")
+        if not is_late:
+            source.change("updated", "a")
+            source.change("updated", f"n{n}")
+        source.change("updated", "b")
+        if is_late:  # the list shows it a look earlier
+            source.put_resources()
+            harvest.run()
+        source.put_changes()
+        source.put_resources()
+        if is_killed:
+            harvest.start("--compare", "0.1")
+            harvest.target.wait_last(len(source.changes))
+            harvest.process.kill()
+        harvest.run()
+    told = harvest.told()
+    assert len(told) == len(source.changes)
+    assert sorted(told) == sorted(source.changes) if is_late else told == source.changes
+
+
 # R-345: the Change List has lost the later changes; the harvest compares resources.
 def test_a_history_that_is_gone_is_bridged_by_the_resource_list(source, harvest):
     for name in "abc":
@@ -250,14 +281,14 @@ def test_what_a_broker_refuses_of_a_deletion_is_left_out(source, harvest):
     assert harvest.told() == source.changes
 
 
-def tell_many(source, harvest, n):
-    """The source has `n` resources, which are harvested; then its list is empty."""
-    for i in range(n):
-        source.change("created", f"r{i}")
+def tell_many(source, harvest, n, left=""):
+    """The source has `n` resources, which are harvested; then its list has but `left`."""
+    for name in [f"r{i}" for i in range(n)] + [left] * bool(left):
+        source.change("created", name)
     source.put_resources()
     source.put_changes()
     harvest.run()
-    source.resources = {}
+    source.resources = {left: source.resources[left]} if left else {}
     source.put_resources()
     source.forget_changes()
 
@@ -284,11 +315,19 @@ def test_too_many_deletions_are_held_back(source, harvest, consent):
     assert harvest.run() == ""
 
 
-# Fewer than a hundred are never too many, as in a mirror.
-def test_few_deletions_are_no_matter(source, harvest):
-    tell_many(source, harvest, 99)
+# Fewer than a hundred are never too many, as in a mirror, unless they are all of more than
+# three (R-438).
+@pytest.mark.parametrize("n, is_held", [(3, False), (4, True), (99, True)])
+def test_few_deletions_are_no_matter(n, is_held, source, harvest):
+    tell_many(source, harvest, n)
+    line = harvest.look(status=is_held)
+    assert f"0 deleted, {n} held back" in line if is_held else f"{n} deleted" in line
+    assert harvest.target.last() == (n if is_held else 2 * n)
+
+
+def test_few_deletions_of_many_are_no_matter(source, harvest):
+    tell_many(source, harvest, 99, left="r")
     assert "99 deleted" in harvest.look()
-    assert harvest.target.last() == 198
 
 
 # The harvest leaves alone what others have posted into the set, says so, and deletes it

@@ -19,17 +19,19 @@ offer_lists(struct stage *s)
 
 #define PLACE "@1970-01-01T00:00:07Z"
 
-/* the list comes with its time, and following goes on where it was. */
+/* R-430: the changes come first, then the list with its time, and following
+ * goes on where it was. */
 TEST(a_comparison_leaves_the_place)
 {
     struct stage *s = *state;
 
     offer_lists(s);
     play(s, "start " PLACE "; entry a 8+1; done 8+1; compare it is due;"
+            "await lists; done 8+1;"
             "await rebasing; resource r; reason it is due; baseline 6+0;"
-            "told a h C r:r D; as_of 1970-01-01T00:00:06.000000Z;"
+            "told a h h C r:r D; as_of 1970-01-01T00:00:06.000000Z;"
             "position @1970-01-01T00:00:08.000000Z+1; await lists;"
-            "after 8+1; done 8+1; told a h C r:r D h");
+            "after 8+1; done 8+1; told a h h C r:r D h");
 }
 
 /* Wanted in the middle of a reading it comes after it, and before the end. */
@@ -105,7 +107,7 @@ TEST(a_live_follower_compares)
             "told 3 C r:r D 4");
 }
 
-/* compare_ms after the last baseline. */
+/* compare_ms after the last baseline, and behind the changes of then. */
 TEST(comparisons_come_at_an_interval)
 {
     struct stage *s = *state;
@@ -113,7 +115,7 @@ TEST(comparisons_come_at_an_interval)
     offer_lists(s);
     s->options.compare_ms = 1;
     s->options.poll_ms = 2;
-    play(s, "start " PLACE "; done 8+1; await rebasing;"
+    play(s, "start " PLACE "; done 8+1; await lists; done 8+1; await rebasing;"
             "baseline 6+0; reason the last comparison; await lists; leave");
 }
 
