@@ -189,6 +189,7 @@ commit_target(struct harvest_db *h, bool is_good, const char *position)
         return false;
     if (position)
         snprintf(h->target, sizeof(h->target), "%s", position);
+    h->is_behind = !position;
     return true;
 }
 
@@ -228,6 +229,7 @@ harvest_db_forget(struct harvest_db *h)
                                  h->why)))
         return false;
     h->target[0] = '\0';
+    h->is_behind = true;
     h->is_new = h->has_strays = false;
     return true;
 }
@@ -605,6 +607,26 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
 
 /* Posts */
 
+/* Makes the key of a post: of the set's position before it, and of the post. So
+ * harvesters of one source that work at the same time, each with a state,
+ * make posts that the broker keeps once. By chance, if others may have posted
+ * since, or if it has the bytes of copies. */
+static bool
+make_key(struct harvest_db *h, struct slice body, char key[HARVEST_KEY_SIZE])
+{
+    struct digest digest;
+
+    if (h->is_behind || slice_starts(body, "-"))
+        return random_hex(key, HARVEST_KEY_SIZE) ||
+               !problem(h->why, STATUS_IO, "no random numbers");
+    digest_sha256(&digest, slice_of(h->target));
+    digest_add(&digest, body);
+    memcpy(key, digest_text(&digest).text + DIGEST_TEXT_SIZE - 64,
+           HARVEST_KEY_SIZE - 1);
+    key[HARVEST_KEY_SIZE - 1] = '\0';
+    return true;
+}
+
 bool
 harvest_db_seal(struct harvest_db *h, struct harvest_part *part,
                 struct slice body, size_t n, const char *position)
@@ -612,8 +634,8 @@ harvest_db_seal(struct harvest_db *h, struct harvest_part *part,
     struct harvest_part next = *part;
     char key[HARVEST_KEY_SIZE];
 
-    if (!random_hex(key, sizeof(key)))
-        return !problem(h->why, STATUS_IO, "no random numbers");
+    if (!make_key(h, body, key))
+        return false;
     if (position)
         snprintf(next.position, sizeof(next.position), "%s", position);
     if (!commit_rows(h, DO(h, "INSERT INTO post VALUES (?1, ?2, ?3, ?4, ?5)",

@@ -47,6 +47,7 @@ struct harvest_db {
                                            post; "": there was none */
     bool is_new; /* the resources that the set has were not read yet (part 0, or
                     part 1 where `tidings relay` owned the set) */
+    bool is_behind;                   /* others may have posted behind it */
     bool has_strays;                  /* part 0 has resources */
     int64_t adopter;                  /* part 0 or 1 */
     char filter[FILTER_TEXT_MAX + 1]; /* of resources; "": none */

@@ -25,6 +25,7 @@ struct harvest_target {
     char epoch[TD_POSITION_SIZE]; /* of its log; "": there is no set yet */
     enum harvest_end end;         /* of the harvest, as far as it is known */
     bool is_over;                 /* the harvest has to end */
+    bool has_begun;               /* posts are this process's */
     bool has_no_route;            /* the broker has no route for reports */
     char *reported; /* the last report, without times; NULL: none */
     int64_t reported_ms;

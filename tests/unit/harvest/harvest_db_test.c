@@ -283,6 +283,59 @@ TEST(what_others_did_is_due)
     harvest_db_close(h);
 }
 
+/* The key of a sealed post, which is taken for posted. `target`: the set's
+ * position after it. */
+static void
+seal_key(struct harvest_db *h, const char *body, const char *target,
+         char key[HARVEST_KEY_SIZE])
+{
+    struct harvest_part part = part_of(h, SOURCE);
+    struct harvest_post post;
+    bool is_there;
+
+    assert_true(harvest_db_seal(h, &part, slice_of(body), 1, "a-1"));
+    assert_true(harvest_db_unfinished(h, &post, &is_there));
+    memcpy(key, post.key, HARVEST_KEY_SIZE);
+    free(post.body);
+    assert_true(harvest_db_posted(h, target));
+}
+
+/* Two states that make the same posts to a set as it was left make them with the
+ * same keys; else no key comes twice. */
+TEST(the_same_posts_have_the_same_keys)
+{
+    static const struct {
+        const char *body, *target;
+        int same; /* an earlier row of the other state; -1: none */
+    } rows[] = {
+        {"[1]\n", "t-1", 0},  {"[2]\n", "t-2", 1},
+        {"[1]\n", NULL, 2}, /* others have posted: the next ones are by chance */
+        {"[1]\n", NULL, -1},  {"[1]\n", "t-9", -1},
+        {"[1]\n", "t-10", 5}, {"--x\r\n", "t-11", -1}, /* with bytes */
+    };
+
+    char keys[2][N_ELEMENTS(rows)][HARVEST_KEY_SIZE];
+
+    for (size_t k = 0; k < 2; k++) {
+        struct harvest_db *h;
+
+        unlink(path);
+        h = open_state(state);
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+            seal_key(h, rows[i].body, rows[i].target, keys[k][i]);
+        assert_true(harvest_db_forget(h));
+        seal_key(h, rows[0].body, "t-1", keys[k][N_ELEMENTS(rows) - 1]);
+        harvest_db_close(h);
+    }
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+        for (size_t k = 0; k < N_ELEMENTS(rows); k++) {
+            bool are_same = i == k && rows[k].same >= 0;
+
+            assert_int_equal(!strcmp(keys[0][i], keys[1][k]), are_same);
+            assert_true(i == k || strcmp(keys[0][i], keys[0][k]) != 0);
+        }
+}
+
 /* Faults */
 
 static void
@@ -345,10 +398,10 @@ TEST(a_damaged_state_is_told)
     damage("UPDATE target SET position = '" LONGER "'");
     assert_false(opens(path, SET, &why));
     assert_why(why.text, "the file is damaged");
-    damage("PRAGMA user_version = 7");
+    damage("PRAGMA user_version = 8");
     assert_false(opens(path, SET, &why));
-    assert_why(why.text, "the database is of version 7, and this program knows "
-                         "versions up to 6");
+    assert_why(why.text, "the database is of version 8, and this program knows "
+                         "versions up to 7");
 }
 
 /* The disk is full: nothing counts as noted that is not in the file. */
