@@ -107,7 +107,8 @@ class Harvest:
         return "tidings", "harvest", *urls, "--state", self._state, *more
 
     def start(self, *more):
-        self.process = self._start(*self._arguments("--every", "0.1", *more))
+        more = more if "--once" in more else ("--every", "0.1", *more)
+        self.process = self._start(*self._arguments(*more))
 
     def run(self, *more, status=0):
         """Harvest until it has caught up; return its output."""
@@ -266,6 +267,26 @@ def test_a_history_that_is_gone_is_bridged_by_the_resource_list(source, harvest)
     assert sorted(told[3:]) == [
         (0, "deleted", "b"), (5, "updated", "a"), (7, "created", "d"),
     ]  # fmt: skip
+
+
+# Two harvests of one source, each with a state, that begin at once on a set that is not
+# there: each change is in it once, and who comes second says so.
+@pytest.mark.parametrize("n", [3, 12000], ids=["", "long"])
+def test_two_harvests_that_begin_at_once(n, source, harvest, broker, run, start, tmp_path):
+    harvests = [harvest, Harvest(source, harvest.target, tmp_path / "other", run, start)]
+    for i in range(n):
+        source.change("created", f"r{i}")
+    source.put_resources()
+    source.put_changes()
+    source.site.hold("/caps.xml")
+    for each in harvests:
+        each.start("--once")
+    wait_for("both to ask", lambda: len(source.site.asked("/caps.xml")) == 2)
+    source.site.release("/caps.xml")
+    assert [each.process.wait() for each in harvests] == [0, 0]
+    assert harvest.target.last() == n
+    said = "".join(each.process.errors() for each in harvests)
+    assert "entries already: another harvest posts the same into it" in said
 
 
 # Foreign lists describe a representation of deleted resources, which brokers refuse;
