@@ -1036,6 +1036,33 @@ start_known(struct list_reader *r, const struct list_element *row,
     return rc;
 }
 
+/* R-438: a child of the root that the reader skips may be a row, or have some:
+ * it is in the namespace of the list, is called as a row, or has a loc. */
+static void
+start_unknown(struct list_reader *r, const struct xml_element *element,
+              enum list_space space)
+{
+    const char *name = (const char *)element->name;
+    bool is_ours = space <= SPACE_SITEMAP && r->root->kind == DOCUMENT_SITEMAP;
+
+    r->n_unknown =
+        is_ours || slice_has_word(SLICE("url sitemap item entry"), name);
+    r->n_locs = 0;
+    r->row_line = list_reader_line(r);
+    snprintf(r->unknown, sizeof(r->unknown), "%.60s", name);
+}
+
+static void
+end_unknown(struct list_reader *r)
+{
+    uint64_t n = r->n_locs > r->n_unknown ? r->n_locs : r->n_unknown;
+
+    while (r->unknown[0] && n-- > 0)
+        list_report_count(&r->head.report, LIST_UNKNOWN, slice_of(r->unknown),
+                          r->row_line);
+    r->unknown[0] = '\0';
+}
+
 static enum status
 start_element(struct list_reader *r, const struct xml_element *element,
               struct problem *why)
@@ -1046,6 +1073,7 @@ start_element(struct list_reader *r, const struct xml_element *element,
 
     if (r->n_passed > 0 || (!r->input && r->place >= PLACE_TEXT)) {
         r->n_passed++;
+        r->n_locs += slice_is_word(xml_slice(element->name), "loc");
         return STATUS_OK;
     }
     rc = refuse_drafts(r, element, why);
@@ -1068,6 +1096,8 @@ start_element(struct list_reader *r, const struct xml_element *element,
                        "the element %s%s may not stand here",
                        element->ns == r->names[W_RS] ? "rs:" : "",
                        problem_quote(xml_slice(element->name)).text);
+    if (!r->input && r->place == PLACE_ROOT)
+        start_unknown(r, element, space);
     r->n_passed++;
     return STATUS_OK;
 }
@@ -1169,7 +1199,8 @@ static enum status
 end_element(struct list_reader *r, struct problem *why)
 {
     if (r->n_passed > 0) {
-        r->n_passed--;
+        if (--r->n_passed == 0)
+            end_unknown(r);
         return STATUS_OK;
     }
     switch (r->place) {

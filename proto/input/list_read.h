@@ -102,6 +102,9 @@ struct list_reader {
     uint64_t head_seen; /* members of the root */
     struct document_entry row;
     uint64_t row_line;
+    char unknown[64];   /* the child of the root that is skipped; "": none */
+    uint64_t n_unknown; /* 1: it stands for a row ... */
+    uint64_t n_locs;    /* ... or for so many */
     bool is_stray;
     bool is_change_bad;       /* a change of no known kind */
     struct slice bad;         /* the loc or change that cannot be used */

@@ -63,6 +63,7 @@ list_report_write(struct buf *to, const struct list_report *report,
         [LIST_BAD_LOC] = "with a loc that is no URL of http or https",
         [LIST_STRAY] = "that do not belong into such a document",
         [LIST_BAD_CHANGE] = "with an unknown change",
+        [LIST_UNKNOWN] = "in unknown elements",
     };
     const char *between = "";
 

@@ -611,6 +611,29 @@ static const struct shape {
     {SITEMAP ONE "<sitemap><loc>http://e.org/p</loc></sitemap></urlset>",
      TOLD "left out: 1 that do not belong into such a document "
           "(\"http://e.org/p\", line 1)\n"},
+
+/* */
+#define UNKNOWN(n, name) \
+    TOLD "left out: " n " in unknown elements (\"" name "\", line 1)\n"
+    {SITEMAP ONE "<URL><LOC>http://e.org/2</LOC></URL></urlset>",
+     UNKNOWN("1", "URL")},
+    {SITEMAP ONE "<record><at>http://e.org/2</at></record></urlset>",
+     UNKNOWN("1", "record")},
+    {SITEMAP ONE "<item><link>http://e.org/2</link></item></urlset>",
+     UNKNOWN("1", "item")},
+    {SITEMAP ONE "<x:rows xmlns:x='x:'>" ONE ONE "</x:rows></urlset>",
+     UNKNOWN("2", "rows")},
+    {SITEMAP ONE "<x:url xmlns:x='x:'><x:at>http://e.org/2</x:at></x:url>"
+                 "</urlset>",
+     UNKNOWN("1", "url")},
+    {SITEMAP ONE
+     "<x:note xmlns:x='x:'><x:at>http://e.org/2</x:at></x:note>"
+     "<x:link xmlns:x='http://www.w3.org/2005/Atom' href='/y'/></urlset>",
+     TOLD},
+    {"<rss><channel><title>t</title><image><url>http://e.org/i</url></image>"
+     "<item><link>http://e.org/1</link></item><ITEM><link>http://e.org/2"
+     "</link></ITEM></channel></rss>",
+     TOLD "left out: 1 in unknown elements (\"ITEM\", line 1)\n"},
     /* */
     {LIST
      "'resourcelist'/><url><loc>http://e.org/1</loc><rs:md "
