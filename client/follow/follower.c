@@ -318,6 +318,8 @@ follower_place(const struct td_follower *f, struct source_position *place)
         *place = (struct source_position){.at = f->place.order.at};
     else if (f->place.has_moment)
         *place = f->place.moment;
+    if (f->place.has_moment)
+        place->unknown_us = f->comparison.unknown_us;
     return f->place.order.is_placed || f->place.has_moment;
 }
 
@@ -333,6 +335,13 @@ follower_set_place(struct td_follower *f, const struct source_position *place)
     } else {
         message_sequence_set(&f->place.order, &place->at);
     }
+}
+
+void
+follower_note_hole(struct td_follower *f)
+{
+    if (f->lists.begins_us > f->comparison.unknown_us)
+        f->comparison.unknown_us = f->lists.begins_us;
 }
 
 bool
@@ -483,6 +492,11 @@ follower_lost_place(struct td_follower *f, const struct problem *why)
         follower_set_place(f, &r->guess);
         return follower_rest_because(f, text.text, 0);
     }
+    /* Without changes the list has to be later than the place. */
+    if (f->place.has_moment && follower_has_only_list(f))
+        f->lists.begins_us = f->place.moment.time_us;
+    if (f->place.has_moment && why->rc == STATUS_GONE)
+        follower_note_hole(f);
     if (r->is_rebased && f->place.has_moment &&
         f->place.moment.time_us != DATETIME_NONE) {
         /* R-416: the changes begin after the baseline's list. The follower
@@ -493,7 +507,6 @@ follower_lost_place(struct td_follower *f, const struct problem *why)
                 "%.600s; the list of resources is of %s: what changed between "
                 "is not known",
                 why->text, time);
-        f->comparison.unknown_us = f->lists.begins_us;
         return follower_begin_far_back(f);
     }
     if (f->how.as_of || (r->is_rebased && !refuse_baseline(r)))

@@ -155,7 +155,8 @@ struct follower_gap {
 struct follower_lists {
     struct read_lists read; /* not open: not needed yet */
     struct problem doubt;   /* to be reported when the reading is over */
-    int64_t begins_us;      /* history_plan's */
+    int64_t begins_us;      /* history_plan's: of the doubt, or of the lists
+                               that do not reach back */
     char etag[256];
     bool has_end; /* the history ended; the follower may be paused */
     struct problem end;
@@ -209,7 +210,7 @@ struct follower_comparison {
     int64_t compared_ms; /* when the last one ended, or failed */
     int64_t interval_ms; /* compare_ms counts from there: the last comparison or
                             baseline, or the start */
-    int64_t unknown_us;  /* a list that is older leaves a doubt */
+    int64_t unknown_us;  /* source_position.h: an older list leaves a doubt */
     char reason[1024];
 };
 
@@ -523,6 +524,9 @@ void follower_hold(struct td_follower *f);
 bool follower_place(const struct td_follower *f, struct source_position *place);
 void follower_set_place(struct td_follower *f,
                         const struct source_position *place);
+
+/* Notes that the changes before lists.begins_us are not known. */
+void follower_note_hole(struct td_follower *f);
 
 /* Goes on with the oldest change that the source still has; false. */
 bool follower_begin_far_back(struct td_follower *f);

@@ -39,7 +39,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->shared.stream = plan->shared;
     f->shared.number = plan->number;
     f->attempts.pause_ms = PAUSE_FIRST;
-    f->comparison.unknown_us = f->lists.begins_us = DATETIME_NONE;
+    f->lists.begins_us = DATETIME_NONE;
     f->lists.later_us = f->lists.until_us = DATETIME_NONE;
     f->attempts.new_ms = f->comparison.interval_ms = clock_steady_ms();
     f->rebase.rebased_ms = f->comparison.compared_ms = -REBASE_LEAST_MS;
@@ -51,6 +51,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     change_batch_init(&f->delivery.batch, f->how.form);
     f->connection.idle_ms = f->how.idle_ms ? f->how.idle_ms : LIVE_IDLE_DEFAULT;
     f->place.order.is_filtered = f->options.filter.text_size > 0;
+    f->comparison.unknown_us = f->options.place.unknown_us;
     if (f->options.has_place)
         follower_set_place(f, &f->options.place);
     if (f->options.has_place && f->options.digest)

@@ -68,15 +68,36 @@ note_comparison(struct td_follower *f)
     f->comparison.compared_ms = f->comparison.interval_ms = clock_steady_ms();
 }
 
+/* R-416, R-436: a list that is older than the hole in the changes proves
+ * nothing of what came after it. False: the follower is gone. */
+static bool
+judge_hole(struct td_follower *f)
+{
+    const struct source_position *list =
+        f->rebase.has_guess ? &f->rebase.guess : &f->rebase.standing;
+    bool is_open = f->comparison.unknown_us &&
+                   (list->is_time || follower_has_only_list(f)) &&
+                   list->time_us < f->comparison.unknown_us;
+
+    if (!is_open)
+        f->comparison.unknown_us = 0;
+    return !is_open ||
+           follower_doubt(f, "there may be changes between the list of "
+                             "resources, which is still older, and the first "
+                             "change");
+}
+
 /* Ends the baseline: moves to its place and goes on. A comparison goes on at
- * the follower's place. */
+ * the follower's place; one with a list that is too old comes after
+ * compare_ms. */
 static bool
 hand_over_end(struct td_follower *f)
 {
     const struct source_position standing = f->rebase.standing;
 
-    if (!follower_report_lists(f))
+    if (!follower_report_lists(f) || !judge_hole(f))
         return false;
+    f->comparison.is_wanted &= f->comparison.is_under_way;
     if (!f->comparison.is_under_way) {
         f->comparison.interval_ms = clock_steady_ms();
         f->rebase.is_wanted = false;
@@ -89,17 +110,6 @@ hand_over_end(struct td_follower *f)
     if (!announce_end(f))
         return false;
     note_comparison(f);
-    /* R-416: a list that is no newer than the hole before the changes proves
-     * nothing of it. */
-    if (standing.is_time && standing.time_us < f->comparison.unknown_us) {
-        if (!follower_doubt(
-                f, "there may be changes between the list of resources, which "
-                   "is still older, and the first change"))
-            return false;
-        f->comparison.is_wanted = false; /* after compare_ms */
-    } else {
-        f->comparison.unknown_us = DATETIME_NONE;
-    }
     return follower_rest(f, 0);
 }
 
@@ -214,6 +224,7 @@ on_end(const struct problem *why, const struct source_position *place,
         continue_baseline(f);
     } else if (phase_survey_take(f)) {
         f->rebase.has_guess = false;
+        f->rebase.standing.time_us = place ? place->time_us : DATETIME_NONE;
         continue_baseline(f);
     }
 }

@@ -83,6 +83,7 @@ poll_lists(struct td_follower *f)
             return follower_end(f, &why);
     }
     plan.lists = read->db.handle ? read : NULL;
+    f->lists.begins_us = DATETIME_NONE;
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
         f->lists.etag[0] = '\0';
     else /* not for a gap: a new connection may help instead */
@@ -154,6 +155,8 @@ report_doubt(struct td_follower *f)
     struct problem doubt = f->lists.doubt;
 
     f->lists.doubt = (struct problem){.text = ""};
+    if (doubt.rc)
+        follower_note_hole(f);
     return !doubt.rc || follower_doubt(f, doubt.text);
 }
 

@@ -364,6 +364,7 @@ on_doubt(const char *why, void *user)
     struct reader *r = user;
 
     r->is_doubted = true;
+    r->feed.is_doubtful |= r->feed.is_listing;
     snprintf(r->feed.part.doubt, sizeof(r->feed.part.doubt), "%s", why);
 }
 

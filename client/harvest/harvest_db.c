@@ -58,6 +58,8 @@ static const char *const steps[] = {
     "ALTER TABLE record ADD COLUMN stamp INTEGER;"
     "ALTER TABLE record ADD COLUMN known INTEGER;"
     "CREATE INDEX tomb ON record (part) WHERE state = 2 AND loc IS NOT NULL;",
+
+    "ALTER TABLE part ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* Lists that are read now. */
@@ -244,16 +246,17 @@ harvest_db_part(struct harvest_db *h, const char *source, const char *url,
     struct db_rows rows;
 
     if (DB_DO(&h->db, NULL, h->why,
-              "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, '', 0"
+              "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, '', 0, 0"
               " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
               source, url))
         return false;
     rows = ROWS(h,
-                "SELECT id, position, listed, compared, complete, doubt"
-                " FROM part WHERE url = ?1",
+                "SELECT id, position, listed, compared, complete, left_out,"
+                " doubt FROM part WHERE url = ?1",
                 url);
     if (DB_NEXT(&rows, &part->id, &position, &part->listed_us,
-                &part->compared_us, &part->complete_us, &doubt) &&
+                &part->compared_us, &part->complete_us, &part->n_left_out,
+                &doubt) &&
         (!slice_copy(part->position, sizeof(part->position), position) ||
          !slice_copy(part->doubt, sizeof(part->doubt), doubt)))
         rows.rc = fail_damaged(h);
@@ -265,9 +268,10 @@ write_part(struct harvest_db *h, const struct harvest_part *part)
 {
     return DO(h,
               "UPDATE part SET position = ?2, compared = ?3, complete = ?4,"
-              " doubt = ?5, listed = ?6 WHERE id = ?1",
+              " doubt = ?5, listed = ?6, left_out = ?7 WHERE id = ?1",
               part->id, slice_of(part->position), part->compared_us,
-              part->complete_us, slice_of(part->doubt), part->listed_us);
+              part->complete_us, slice_of(part->doubt), part->listed_us,
+              part->n_left_out);
 }
 
 bool
@@ -566,19 +570,27 @@ bool
 harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
                     uint64_t *n, uint64_t *n_of)
 {
-    return DO(h, "UPDATE resource SET is_held = 0 WHERE part = ?1 AND is_held",
-              part) &&
-           DO(h,
-              "UPDATE resource SET is_held = 1"
-              " WHERE part = ?1 AND NOT is_gone AND NOT " IS_AFTER
-              " AND NOT EXISTS (SELECT 1 FROM seen s"
-              " WHERE s.loc = resource.loc AND s.part = ?1)",
-              part, as_of_us) &&
-           DO(h,
-              "DELETE FROM resource WHERE part = ?1 AND is_gone"
-              " AND NOT " IS_AFTER,
-              part, as_of_us) &&
-           forget_seen(h, part) && harvest_db_held(h, part, n, n_of);
+    bool is_empty, is_good;
+
+    is_good =
+        FIND(h, "SELECT NOT EXISTS (SELECT 1 FROM seen WHERE part = ?1)",
+             DB_VALUES(part), DB_INTO(&is_empty)) &&
+        DO(h, "UPDATE resource SET is_held = 0 WHERE part = ?1 AND is_held",
+           part) &&
+        DO(h,
+           "UPDATE resource SET is_held = 1"
+           " WHERE part = ?1 AND NOT is_gone AND NOT " IS_AFTER
+           " AND NOT EXISTS (SELECT 1 FROM seen s"
+           " WHERE s.loc = resource.loc AND s.part = ?1)",
+           part, as_of_us) &&
+        DO(h,
+           "DELETE FROM resource WHERE part = ?1 AND is_gone"
+           " AND NOT " IS_AFTER,
+           part, as_of_us) &&
+        forget_seen(h, part) && harvest_db_held(h, part, n, n_of);
+    if (is_good && is_empty)
+        *n_of = *n;
+    return is_good;
 }
 
 bool

@@ -91,6 +91,7 @@ struct harvest_part {
     int64_t listed_us;   /* the latest time of the lists that were read */
     int64_t compared_us; /* the last comparison; 0: none */
     int64_t complete_us; /* complete as of; 0: never */
+    uint64_t n_left_out; /* rows of the last list whose deletions counted */
     char doubt[HARVEST_TEXT_SIZE]; /* why it is not complete; "": it is */
 };
 
@@ -203,9 +204,10 @@ bool harvest_db_defer(struct harvest_db *db, int64_t part, struct slice loc,
 /* How many there are. */
 bool harvest_db_deferred(struct harvest_db *db, int64_t part, uint64_t *n);
 
-/* Ends the list: *n of *n_of resources of the part are not in it, and have not
- * changed after `as_of_us` (DATETIME_NONE: whenever). They are held back, until
- * harvest_db_remove, harvest_db_keep or the next list. */
+/* Ends the list: *n of *n_of resources of the part (of an empty list: of *n)
+ * are not in it, and have not changed after `as_of_us` (DATETIME_NONE:
+ * whenever). They are held back, until harvest_db_remove, harvest_db_keep or
+ * the next list. */
 bool harvest_db_end_list(struct harvest_db *db, int64_t part, int64_t as_of_us,
                          uint64_t *n, uint64_t *n_of);
 

@@ -357,8 +357,8 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
     /* A list may say less of a resource than its changes did. */
     if (known.is_same || (f->is_comparison && known.is_like))
         return true;
-    /* It may have changed after the list was made. */
-    if (f->is_comparison && known.changed_us != DATETIME_NONE)
+    /* It may have changed after the list was made. */
+    if (known.changed_us != DATETIME_NONE)
         return harvest_db_defer(f->db, f->part.id, loc, &version,
                                 harvest_text_of(c));
     return apply_resource(f, loc, &version, harvest_text_of(c), &known);
@@ -401,13 +401,15 @@ delete_held(struct harvest_feed *f, int64_t part)
     return false;
 }
 
-/* Deletes what the list lacks, or holds it back. */
+/* Deletes what the list lacks, or holds it back (R-432): of a list in doubt, and
+ * where there is no new one, all that nobody has consented to. */
 static bool
-apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
+apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of,
+                bool is_doubtful)
 {
     const struct survey_guard guard = {f->target->options->max_delete,
                                        harvest_target_accepts(f->target),
-                                       f->keeps_missing};
+                                       f->keeps_missing || is_doubtful};
 
     f->counts.held_back = 0;
     if (!survey_holds_back(&guard, n, n_of))
@@ -456,24 +458,29 @@ harvest_feed_retry(struct harvest_feed *f, bool is_due)
     return true;
 }
 
-/* Ends a list that was true at `as_of_us`. */
+/* Ends a list that was true at `as_of_us`. One that is in doubt itself ends no
+ * doubt, and deletes nothing. */
 static bool
 settle_list(struct harvest_feed *f, int64_t as_of_us)
 {
     uint64_t n, n_of;
+    bool leaves_out = f->counts.left_out > f->part.n_left_out;
 
-    if (f->is_comparison && !apply_deferred(f, as_of_us))
+    if (!f->is_doubtful)
+        f->part.doubt[0] = '\0';
+    if (!apply_deferred(f, as_of_us) ||
+        !harvest_db_end_list(f->db, f->part.id, as_of_us, &n, &n_of) ||
+        !apply_deletions(f, n, n_of, f->is_doubtful || leaves_out))
         return false;
-    if (!harvest_db_end_list(f->db, f->part.id,
-                             f->is_comparison ? as_of_us : DATETIME_NONE, &n,
-                             &n_of) ||
-        !apply_deletions(f, n, n_of))
-        return false;
+    if (!f->counts.held_back)
+        f->part.n_left_out = f->counts.left_out;
     f->part.compared_us = clock_now_us();
     if (as_of_us > f->part.listed_us)
         f->part.listed_us = as_of_us;
-    f->part.complete_us = as_of_us;
-    f->part.doubt[0] = f->suspicion[0] = '\0';
+    if (!f->is_doubtful)
+        f->part.complete_us = datetime_earlier(as_of_us, clock_now_us());
+    f->is_doubtful = false;
+    f->suspicion[0] = '\0';
     f->has_position = true;
     return harvest_feed_flush(f->outbox);
 }
@@ -518,7 +525,7 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
         if (!harvest_feed_flush(f->outbox))
             return false;
         f->is_listing = true;
-        f->is_replay = f->is_anew = false;
+        f->is_replay = f->is_anew = f->is_doubtful = false;
         f->n_listed = 0;
         f->is_comparison = message->is_comparison != 0;
         f->survey_us = clock_now_us();
@@ -548,6 +555,7 @@ harvest_feed_begin_pass(struct harvest_feed *f, bool is_full)
 {
     f->has_only_list = true;
     f->is_listing = is_full;
+    f->is_doubtful = false;
     f->survey_us = clock_now_us();
     memset(f->n_records, 0, sizeof(f->n_records));
     f->counts.left_out = f->counts.mended = 0;
@@ -703,7 +711,7 @@ harvest_feed_held(struct harvest_feed *f)
     uint64_t n, n_of;
 
     return harvest_db_held(f->db, f->part.id, &n, &n_of) && take_outbox(f) &&
-           apply_deletions(f, n, n_of) && harvest_feed_flush(f->outbox);
+           apply_deletions(f, n, n_of, true) && harvest_feed_flush(f->outbox);
 }
 
 bool

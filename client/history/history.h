@@ -74,7 +74,8 @@ struct history_plan {
     int64_t *until_us;  /* out, with STATUS_OK: where the newest list ends; or
                            DATETIME_NONE: it is open. NULL: unwanted */
     int64_t *begins_us; /* out: where the lists begin, if they do not reach
-                           back; or DATETIME_NONE. NULL: unwanted */
+                           back, or the list of the doubt; or DATETIME_NONE.
+                           NULL: unwanted */
     /* Receives what was mended and left out of the lists, added to what it has.
      * NULL: none. Must stay until the end. */
     struct list_report *report;

@@ -98,6 +98,7 @@ begin_by_time(struct history *h)
         h->has_delivered ||
         h->i + 1 < h->parts.n) /* another list may have the last entry */
         return true;
+    history_begins(h, part->from_us);
     return history_fail(h, STATUS_GONE,
                         "%s no longer has the last reported change", part->url);
 }
@@ -145,11 +146,14 @@ note_doubts(struct history *h)
                       "notice changes before it in %s",
                       url);
     if (kept->is_doubtful ||
-        (kept->found == LIST_LOST && is_own && !h->list.is_whole && !covers))
+        (kept->found == LIST_LOST && is_own && !h->list.is_whole && !covers)) {
+        history_begins(h, h->list.begin_us != DATETIME_NONE ? h->list.begin_us
+                                                            : place->time_us);
         history_doubt(h,
                       "%s is another one than the list that was read: changes "
                       "may be missing, or come twice",
                       url);
+    }
     doubt_beginning(h);
 }
 

@@ -41,8 +41,7 @@ end_gone(struct history *h)
         return;
     if (from != DATETIME_NONE)
         datetime_write(time, from);
-    if (h->plan.begins_us)
-        *h->plan.begins_us = from;
+    history_begins(h, from);
     if (h->parts.n && h->parts.all[0].has_seqs)
         history_fail(h, STATUS_GONE,
                      "the Change Lists begin after entry %llu, later than "

@@ -139,6 +139,13 @@ history_is_recognised(const struct history *h)
 }
 
 void
+history_begins(struct history *h, int64_t us)
+{
+    if (h->plan.begins_us && !(h->plan.doubt && h->plan.doubt->rc))
+        *h->plan.begins_us = us;
+}
+
+void
 history_doubt(struct history *h, const char *format, ...)
 {
     va_list args;

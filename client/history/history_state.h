@@ -181,6 +181,10 @@ bool history_was_read(const struct history *h, size_t i);
 /* True if the list read last has the entries of the place, or some of them. */
 bool history_is_recognised(const struct history *h);
 
+/* Notes where the lists begin that do not reach back, if that is the first
+ * doubt. */
+void history_begins(struct history *h, int64_t us);
+
 /* Notes that entries may be missing. */
 void history_doubt(struct history *h, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -106,7 +106,7 @@ static bool
 copy_set(struct audit *a, struct mirror_db *from, struct mirror_db *to,
          const char *url, int64_t to_set)
 {
-    const struct mirror_db_end end = {.as_of_us = DATETIME_NONE,
+    const struct mirror_db_end end = {.as_of_us = INT64_MAX,
                                       .is_held = a->is_held};
     char position[TD_POSITION_SIZE];
     struct mirror_db_description description;
@@ -153,6 +153,67 @@ change_each(struct audit *a, struct mirror_db *db,
            mirror_db_commit(&a->theirs.db);
 }
 
+/* Finds a set by its name; *set 0: the database does not have it. */
+static bool
+find_set(struct mirror_db *db, const char *url, int64_t *set)
+{
+    const char *its;
+
+    *set = 0;
+    do
+        if (!mirror_db_next_set(db, *set, set, &its))
+            return false;
+    while (*set && strcmp(its, url) != 0);
+    return true;
+}
+
+/* R-437: copies what `from` knows by its place among the changes to be later
+ * than the source's list, and `to` does not: one who reads anew has only the
+ * times of the changes. `theirs`: the set in the source's database. */
+static bool
+copy_later(struct audit *a, struct mirror_db *from, int64_t from_set,
+           struct mirror_db *to, int64_t to_set, int64_t theirs)
+{
+    char mark[TD_POSITION_SIZE];
+    struct mirror_db_certainty c;
+    struct mirror_db_description t;
+    struct mirror_db_resource r;
+    struct slice loc = SLICE("-");
+    bool is_first = true, is_later;
+    int64_t id;
+
+    if (!mirror_db_mark(&a->theirs.db, theirs, mark) ||
+        !mirror_db_certainty(&a->theirs.db, theirs, &c))
+        return false;
+    for (; mark[0] == '@' && loc.size; is_first = false) {
+        if (!mirror_db_next_later(from, from_set, c.listed_us, is_first,
+                                  &loc) ||
+            !mirror_db_is_later(to, to_set, loc, c.listed_us, &is_later) ||
+            !mirror_db_find(from, loc, &r))
+            return false;
+        t = r.wanted;
+        t.loc = loc;
+        t.is_baseline = t.is_noted = true;
+        t.is_deleted = !r.is_wanted;
+        t.is_held = a->is_held;
+        if (t.when_us <= c.listed_us)
+            t.when_us = c.listed_us + 1;
+        if (loc.size && !is_later && !mirror_db_describe(to, to_set, &t, &id))
+            return false;
+    }
+    return true;
+}
+
+static bool
+keep_later(struct audit *a, const char *url, int64_t theirs)
+{
+    int64_t mine;
+
+    return find_set(&a->mine.db, url, &mine) &&
+           (!mine ||
+            copy_later(a, &a->mine.db, mine, &a->theirs.db, theirs, theirs));
+}
+
 /* For a set that the source still offers, but without its whole state: copies
  * what the mirror followed so far. */
 static bool
@@ -160,15 +221,11 @@ copy_own(struct audit *a, const char *url, int64_t theirs)
 {
     char position[TD_POSITION_SIZE];
     char text[4300];
-    const char *mine;
-    int64_t ignored, set = 0;
+    int64_t ignored, set;
 
-    if (!mirror_db_set(&a->theirs.db, url, &ignored, position))
+    if (!mirror_db_set(&a->theirs.db, url, &ignored, position) ||
+        !find_set(&a->mine.db, url, &set))
         return false;
-    do
-        if (!mirror_db_next_set(&a->mine.db, set, &set, &mine))
-            return false;
-    while (set && strcmp(mine, url) != 0);
     if (position[0] || !set)
         return true;
     snprintf(text, sizeof(text),
@@ -256,7 +313,7 @@ copy_mine(struct audit *a, const char *url, int64_t theirs)
 static bool
 forget_copy(struct audit *a, const char *url, int64_t theirs)
 {
-    const struct mirror_db_end end = {.as_of_us = DATETIME_NONE};
+    const struct mirror_db_end end = {.as_of_us = INT64_MAX};
     uint64_t n;
 
     (void)url;
@@ -394,7 +451,13 @@ judge_set(struct audit *a, const char *url, int64_t theirs)
     return true;
 }
 
-/* Reports that the mirror has been compared with the whole set. */
+static uint64_t
+n_findings(const struct td_audit_result *r)
+{
+    return r->n_missing + r->n_stale + r->n_extra + r->n_corrupt + r->n_unknown;
+}
+
+/* Reports that the mirror is, or was repaired to be, as the whole set. */
 static bool
 report_complete(struct audit *a, const char *url, int64_t theirs)
 {
@@ -404,7 +467,8 @@ report_complete(struct audit *a, const char *url, int64_t theirs)
     if (!mirror_db_certainty(&a->theirs.db, theirs, &c))
         return false;
     as_of[datetime_write_short(as_of, c.complete_us)] = '\0';
-    if (!c.doubt[0] && c.complete_us)
+    if (!c.doubt[0] && c.complete_us &&
+        n_findings(&a->result) <= a->result.n_repaired)
         MIRROR_REPORT(&a->mine, TD_SYNC_COMPLETE, .set = url, .as_of = as_of);
     return true;
 }
@@ -755,14 +819,13 @@ copy_certainty(struct audit *a, const char *url, int64_t mine)
 static bool
 copy_theirs(struct audit *a, const char *url, int64_t mine)
 {
-    return copy_set(a, &a->theirs.db, &a->mine.db, url, mine) &&
-           copy_certainty(a, url, mine);
-}
+    char position[TD_POSITION_SIZE];
+    int64_t theirs;
 
-static uint64_t
-n_findings(const struct td_audit_result *r)
-{
-    return r->n_missing + r->n_stale + r->n_extra + r->n_corrupt + r->n_unknown;
+    return copy_set(a, &a->theirs.db, &a->mine.db, url, mine) &&
+           mirror_db_set(&a->theirs.db, url, &theirs, position) &&
+           copy_later(a, &a->theirs.db, theirs, &a->mine.db, mine, theirs) &&
+           copy_certainty(a, url, mine);
 }
 
 /* Writes lost files and the source's state in one transaction; then makes the
@@ -777,7 +840,9 @@ repair_files(struct audit *a)
     uint64_t n_open;
 
     a->is_held = mirror_holds_back(&a->mine, a->n_removed, counts->n_have,
-                                   a->is_doubtful || a->result.n_left_out);
+                                   a->is_doubtful || a->result.n_left_out
+                                       ? MIRROR_LIST_IN_DOUBT
+                                       : MIRROR_LIST);
     if (a->is_held)
         MIRROR_REPORT(&a->mine, TD_SYNC_HELD, .n_held = a->n_removed,
                       .n_of = counts->n_have);
@@ -914,6 +979,7 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     if (!dir || !dir[0])
         problem(&a.why, STATUS_INVALID, "no directory was given");
     else if (open_all(&a, dir) && ask_sources(&a, url) &&
+             change_each(&a, &a.theirs.db, keep_later) &&
              mirror_db_next_set(&a.theirs.db, 0, &set, &first) &&
              (!set ||
               mirror_db_set(&a.theirs.db, first, &set, a.result.position)))

@@ -73,10 +73,12 @@ bool mirror_fail_memory(struct mirror *m);
  * not. */
 bool mirror_may_write(struct mirror *m, struct problem *why);
 
-/* True if the options hold `n` deletions of `n_of` resources back.
- * `is_doubtful`: the list without them may lack resources. */
+/* True if the options hold `n` deletions of `n_of` resources back. `by`: what
+ * says so: each change, a list that lacks them, or one that may lack more. */
+enum mirror_list { MIRROR_TOLD, MIRROR_LIST, MIRROR_LIST_IN_DOUBT };
+
 bool mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
-                       bool is_doubtful);
+                       enum mirror_list by);
 
 /* Begins a transaction, unless one is open. False: it failed, and mirror_fail
  * was called. */

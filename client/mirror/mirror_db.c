@@ -634,17 +634,18 @@ find_last(struct mirror_db *db, int64_t set, struct slice loc,
                                DB_INTO(version, INTO_DESCRIPTION(was))));
 }
 
-/* Notes the deletion of a resource, or that it is there again. */
+/* Notes the deletion of a resource, or that it is there again; of a final one
+ * that it was named. */
 static bool
 note_deletion(struct mirror_db *db, int64_t set,
               const struct mirror_db_description *t)
 {
     if (!t->is_noted)
         return true;
-    return t->is_deleted
-               ? RUN_SQL(db,
-                         "INSERT OR REPLACE INTO deletions VALUES (?, ?, ?)",
-                         set, db_blob(t->loc), t->when_us)
+    return t->is_deleted || t->is_final
+               ? RUN_SQL(
+                     db, "INSERT OR REPLACE INTO deletions VALUES (?, ?, ?)",
+                     set, db_blob(t->loc), t->is_final ? INT64_MAX : t->when_us)
                : RUN_SQL(db,
                          "DELETE FROM deletions WHERE set_id = ? AND loc = ?",
                          set, db_blob(t->loc));
@@ -795,43 +796,60 @@ mirror_db_compare(struct mirror_db *db, int64_t set,
                    db_blob(t->loc), set, OF_DESCRIPTION(t));
 }
 
+bool
+mirror_db_is_later(struct mirror_db *db, int64_t set, struct slice loc,
+                   int64_t as_of_us, bool *is_later)
+{
+    return find_row(db, is_later,
+                    "SELECT 1 FROM resources JOIN members ON resource = id"
+                    " AND set_id = ?1 AND when_us > ?3 WHERE loc = ?2"
+                    " UNION ALL SELECT 1 FROM deletions"
+                    " WHERE set_id = ?1 AND loc = ?2 AND when_us > ?3",
+                    DB_VALUES(set, db_blob(loc), as_of_us), DB_INTO());
+}
+
+bool
+mirror_db_next_later(struct mirror_db *db, int64_t set, int64_t as_of_us,
+                     bool is_first, struct slice *loc)
+{
+    loc->size = 0;
+    return lend_row(db, LENT_LATER,
+                    is_first
+                        ? "SELECT loc FROM members JOIN resources ON"
+                          " id = resource WHERE set_id = ?1 AND when_us > ?2"
+                          " UNION SELECT loc FROM deletions"
+                          " WHERE set_id = ?1 AND when_us > ?2"
+                        : NULL,
+                    DB_VALUES(set, as_of_us), DB_INTO(loc));
+}
+
 /* Applies a difference, unless the resource has changed since that time. */
 static bool
 apply_difference(struct mirror_db *db, int64_t set, int64_t as_of_us,
                  const struct mirror_db_description *t)
 {
-    struct mirror_db_description was;
     struct mirror_db_resource r;
-    int64_t version;
-    int64_t id;
     bool is_later;
+    int64_t id;
 
-    if (!find_last(db, set, t->loc, &r, &was, &version))
-        return false;
-    if (version)
-        is_later = was.when_us > as_of_us;
-    else if (!find_row(db, &is_later,
-                       "SELECT 1 FROM deletions"
-                       " WHERE set_id = ? AND loc = ? AND when_us > ?",
-                       DB_VALUES(set, db_blob(t->loc), as_of_us), DB_INTO()))
+    if (!mirror_db_is_later(db, set, t->loc, as_of_us, &is_later))
         return false;
     if (!is_later)
         return mirror_db_describe(db, set, t, &id);
-    return !version || keep_member(db, r.id, set);
+    return mirror_db_find(db, t->loc, &r) && keep_member(db, r.id, set);
 }
 
 bool
 mirror_db_baseline_end(struct mirror_db *db, int64_t set,
                        const struct mirror_db_end *end, uint64_t *n_remove)
 {
-    bool is_comparison = end->as_of_us != DATETIME_NONE;
     const char *sql = "SELECT loc, " DESCRIPTION " FROM compared"
                       " WHERE set_id = ? ORDER BY loc";
     struct mirror_db_description t = {.is_baseline = true};
     uint64_t before;
 
-    /* Applies the differences of a comparison. */
-    for (bool is_over = !is_comparison; !is_over; sql = NULL) {
+    /* Applies the differences that waited for the time of the list. */
+    for (bool is_over = false; !is_over; sql = NULL) {
         t.loc.size = 0;
         if (!lend_row(db, LENT_COMPARED, sql, DB_VALUES(set),
                       DB_INTO(&t.loc, INTO_DESCRIPTION(&t))) ||
@@ -839,8 +857,7 @@ mirror_db_baseline_end(struct mirror_db *db, int64_t set,
             return false;
         is_over = !t.loc.size;
     }
-    if (is_comparison &&
-        !RUN_SQL(db,
+    if (!RUN_SQL(db,
                  "UPDATE members SET generation = " GENERATION
                  " WHERE set_id = ?1 AND generation > 0 AND when_us > ?2",
                  set, end->as_of_us))
@@ -855,7 +872,7 @@ mirror_db_baseline_end(struct mirror_db *db, int64_t set,
     *n_remove = db->counts.n_remove - before;
     return RUN_SQL(db,
                    "DELETE FROM deletions WHERE set_id = ? AND when_us <= ?",
-                   set, is_comparison ? end->as_of_us : INT64_MAX);
+                   set, end->as_of_us);
 }
 
 bool

@@ -31,11 +31,15 @@
  * the transaction with the position, the database forgets the resources of the
  * set that the baseline did not repeat. A broken-off baseline leaves only
  * wanted resources: the source has them. A comparison (td_message) is a
- * baseline whose differences count at its end alone, and only for resources
- * that have not changed since the time of its list.
+ * baseline whose differences count at its end alone.
  *
- * A list of an earlier time still has what was deleted since: so the database
- * remembers deletions until a comparison with a later list.
+ * One law of order and of deletion (R-436, R-437): a list of time T proves
+ * nothing about a resource that has changed after T, by its place among the
+ * changes, or by its time where no place is known. when_us is that order: a
+ * change that comes after a list is later than the list (place_behind_list).
+ * Such a resource stays as it is, until a newer list comes. A list of an
+ * earlier time still has what was deleted since: so the database remembers
+ * deletions until a comparison with a later list.
  *
  * Deletions that are too many are held back: these resources stay wanted, with
  * generation 0, until a description repeats them or somebody consents.
@@ -79,6 +83,7 @@ enum lent {
     LENT_LAST,
     LENT_DESCRIPTION,
     LENT_COMPARED,
+    LENT_LATER,
     N_LENT
 };
 
@@ -206,6 +211,7 @@ struct mirror_db_description {
     bool is_deleted;
     bool is_held;     /* its deletion is held back */
     bool is_noted;    /* comparisons need to know its deletion */
+    bool is_final;    /* or any change: it is later than every list */
     bool is_baseline; /* it is so; else it became so */
     int64_t when_us;  /* event time */
     int64_t lastmod_us;
@@ -234,11 +240,21 @@ bool mirror_db_baseline_begin(struct mirror_db *db, int64_t set);
 bool mirror_db_compare(struct mirror_db *db, int64_t set,
                        const struct mirror_db_description *description);
 
+/* True in *is_later if the set has changed or deleted the resource after
+ * `as_of_us`: an older list does not decide about it. */
+bool mirror_db_is_later(struct mirror_db *db, int64_t set, struct slice loc,
+                        int64_t as_of_us, bool *is_later);
+
+/* The next resource of the set of which that is true, in no order; loc size 0:
+ * behind the last. Lent until the next call of this, or the end of a
+ * transaction. */
+bool mirror_db_next_later(struct mirror_db *db, int64_t set, int64_t as_of_us,
+                          bool is_first, struct slice *loc);
+
 struct mirror_db_end {
-    /* Of a comparison: what has changed later stays as it is; DATETIME_NONE for
-     * a baseline. */
-    int64_t as_of_us;
-    bool is_held; /* deletes nothing: mirror_db_count_held counts it */
+    int64_t as_of_us; /* of the list: what has changed later stays as it is;
+                         INT64_MAX: nothing has */
+    bool is_held;     /* deletes nothing: mirror_db_count_held counts it */
 };
 
 /* Ends it. `*n_remove`: how many files the mirror has to remove for it. */

@@ -102,14 +102,16 @@ struct set_sync {
     bool is_away;     /* may have missed changes: a Change Dump may have them */
     int64_t behind_since_ms;
     struct mirror_db_certainty certainty;
-    bool is_doubted;        /* since the reading of the list began */
-    bool is_reported;       /* rows were left out since then */
-    int64_t listed_us;      /* of that, before this look at the changes */
-    bool is_comparison;     /* the baseline that is under way */
-    bool is_baselined;      /* no heartbeat came since the last baseline */
-    bool is_refiltered;     /* resources not described anew do not pass */
-    bool is_compared;       /* by this feed, or that is asked for */
-    bool is_held;           /* the deletions of this message are held back */
+    bool is_doubted;    /* since the reading of the list began */
+    bool is_reported;   /* rows were left out since then */
+    int64_t listed_us;  /* of that, before this look at the changes */
+    uint64_t n_rows;    /* of the list that is read */
+    int64_t ordered_us; /* what changed later waits for the end of the list */
+    bool is_comparison; /* the baseline that is under way */
+    bool is_baselined;  /* no heartbeat came since the last baseline */
+    bool is_refiltered; /* resources not described anew do not pass */
+    bool is_compared;   /* by this feed, or that is asked for */
+    bool is_held;       /* the deletions of this message are held back */
     uint64_t n_listed_held; /* by the follower, of its list's ... */
     uint64_t n_listed;      /* ... resources */
     bool is_timed;          /* times say what has changed, no proven numbers */
@@ -170,9 +172,10 @@ end_reading(struct set_sync *f, int64_t as_of_us, bool is_applied)
         c->doubt[0] = '\0';
     if (!f->is_doubted && is_applied) {
         c->doubt_us = 0;
-        c->complete_us = as_of_us;
+        /* The source's clock may be ahead: nobody knows the future. */
+        c->complete_us = datetime_earlier(as_of_us, clock_now_us());
         snprintf(c->complete_by, sizeof(c->complete_by), "%s", by ? by : "");
-        as_of[datetime_write_short(as_of, as_of_us)] = '\0';
+        as_of[datetime_write_short(as_of, c->complete_us)] = '\0';
         MIRROR_REPORT(f->m, TD_SYNC_COMPLETE, .set = f->url, .as_of = as_of);
     }
     f->is_doubted = f->is_reported = false;
@@ -229,6 +232,7 @@ describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
         return false;
     t->is_held = f->is_held;
     t->is_noted = !is_baseline && f->is_timed;
+    t->is_final = t->is_noted && !f->m->dir;
     return true;
 }
 
@@ -241,6 +245,16 @@ place_behind_list(const struct set_sync *f, struct mirror_db_description *t)
         t->when_us = f->listed_us + 1;
 }
 
+/* R-436: what a list says of a resource that changed after the last list waits
+ * for its end, which brings its time; so does all of a comparison. */
+static bool
+decide_wait(struct set_sync *f, struct slice loc, bool *waits)
+{
+    *waits = f->is_comparison;
+    return *waits || f->ordered_us == INT64_MAX ||
+           mirror_db_is_later(&f->m->db, f->set, loc, f->ordered_us, waits);
+}
+
 static bool
 report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 {
@@ -248,7 +262,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     struct mirror_db_description t;
     struct problem why = {""};
     int64_t id, stated_us;
-    bool is_out;
+    bool is_out, waits = false;
 
     if (!c->loc)
         return true;
@@ -263,7 +277,9 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     stated_us = t.when_us;
     if (!is_baseline)
         place_behind_list(f, &t);
-    if (is_baseline && f->is_comparison)
+    if (is_baseline && !decide_wait(f, t.loc, &waits))
+        return false;
+    if (waits)
         return mirror_db_compare(&m->db, f->set, &t);
     if (!mirror_db_describe(&m->db, f->set, &t, &id))
         return false;
@@ -337,28 +353,31 @@ static bool
 on_baseline_end(struct set_sync *f, const struct td_message *message)
 {
     struct mirror_db *db = &f->m->db;
-    struct source_position place = {.is_time = false};
     int64_t as_of_us = time_of(message->as_of); /* when the list was true */
-    struct mirror_db_end end = {.as_of_us = DATETIME_NONE};
+    bool is_timed = f->is_comparison || as_of_us != DATETIME_NONE;
+    struct mirror_db_end end = {.as_of_us = INT64_MAX};
     uint64_t n_of = db->counts.n_have;
     uint64_t n;
+    /* All resources come as changes, or have come. */
+    bool follows_all =
+        f->is_refiltered || (!f->n_rows && message->position &&
+                             slice_ends(slice_of(message->position), "-0"));
     /* The reading may lack resources that the source has, or has left out more
      * rows than the last one whose deletions counted. */
     bool is_weak = f->is_doubted ||
                    (f->is_reported &&
                     f->certainty.n_left_out > f->certainty.n_left_out_before);
 
-    if (as_of_us == DATETIME_NONE && !f->is_comparison && message->position &&
-        !source_position_read(slice_of(message->position), &place) &&
-        place.is_time)
-        as_of_us = place.time_us;
-    else if (as_of_us == DATETIME_NONE)
+    if (as_of_us == DATETIME_NONE)
         as_of_us = f->begun_us - (f->is_comparison ? CLOCK_MARGIN_US : 0);
-    if (f->is_comparison)
+    if (is_timed && !f->is_refiltered)
         end.as_of_us = as_of_us;
     if (!mirror_db_baseline_end(db, f->set, &end, &n))
         return false;
-    end.is_held = mirror_holds_back(f->m, n, n_of, is_weak);
+    end.is_held = mirror_holds_back(f->m, n, f->n_rows ? n_of : n,
+                                    is_weak       ? MIRROR_LIST_IN_DOUBT
+                                    : follows_all ? MIRROR_TOLD
+                                                  : MIRROR_LIST);
     if (end.is_held &&
         (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
@@ -377,8 +396,11 @@ apply_message(struct set_sync *f, const struct td_message *message)
         f->is_comparison = message->is_comparison;
         f->begun_us = clock_now_us();
         f->is_doubted = f->is_reported = false;
+        f->ordered_us = f->mark[0] == '@' ? f->listed_us : INT64_MAX;
+        f->n_rows = 0;
         return mirror_db_baseline_begin(&f->m->db, f->set);
     case TD_BASELINE:
+        f->n_rows += message->n_changes;
         for (size_t i = 0; i < message->n_changes; i++)
             if (!report_change(f, &message->changes[i], true))
                 return false;
@@ -389,7 +411,7 @@ apply_message(struct set_sync *f, const struct td_message *message)
         if (!apply_changes(f, message) ||
             !mirror_db_removals(&f->m->db, &n, &n_of))
             return false;
-        if (mirror_holds_back(f->m, n, n_of, false)) {
+        if (mirror_holds_back(f->m, n, n_of, MIRROR_TOLD)) {
             f->is_held = true;
             is_good = begin_again(f) && apply_changes(f, message);
             f->is_held = false;

@@ -15,16 +15,23 @@ read_mark(struct slice text, uint64_t *mark)
 }
 
 /* "TIME", "TIME+N", "TIME+N~MARK" or one of these and "/LIST:N:SUM" or
- * "/LIST:N:SUM:w", after the "@". */
+ * "/LIST:N:SUM:w", and perhaps "!MICROSECONDS", after the "@". */
 static enum status
-read_timed(struct slice text, struct source_position *place)
+read_timed(struct slice whole, struct source_position *place)
 {
+    struct slice unknown = whole;
+    struct slice text = slice_take(&unknown, '!');
     struct slice list = text;
     struct slice count = slice_take(&list, '/');
     size_t size = count.size;
     struct slice time = slice_take(&count, '+');
     struct slice number;
+    uint64_t us = 0;
 
+    if (text.size < whole.size &&
+        (!number_read(unknown, &us) || us > INT64_MAX))
+        return STATUS_MALFORMED;
+    place->unknown_us = (int64_t)us;
     place->is_time = true;
     place->has_list = size < text.size;
     if (place->has_list) {
@@ -85,6 +92,7 @@ source_position_write(char to[TD_POSITION_SIZE],
     char time[DATETIME_SIZE + 1] = {'-'};
     char mark[EPOCH_SIZE + 2] = "";
     char list[2 * EPOCH_SIZE + 32] = "";
+    char unknown[24] = "";
 
     if (!place->is_time && place->at.epoch[0]) {
         position_write(to, place->at.epoch, place->at.seq);
@@ -102,8 +110,12 @@ source_position_write(char to[TD_POSITION_SIZE],
         snprintf(list, sizeof(list),
                  "/%016" PRIx64 ":%" PRIu64 ":%016" PRIx64 "%s", place->list,
                  place->n_read, place->sum, place->is_within ? ":w" : "");
-    snprintf(to, TD_POSITION_SIZE, "@%s+%" PRIu64 "%s%s", time, place->n_at,
-             mark, list);
+    if (place->unknown_us > 0)
+        snprintf(unknown, sizeof(unknown), "!%" PRId64, place->unknown_us);
+    /* There is room for counts of eleven digits. */
+    if (snprintf(to, TD_POSITION_SIZE, "@%s+%" PRIu64 "%s%s%s", time,
+                 place->n_at, mark, list, unknown) >= TD_POSITION_SIZE)
+        snprintf(to, TD_POSITION_SIZE, "@%s", time);
 }
 
 bool

@@ -17,6 +17,10 @@
  * where the list has gone, or was written anew. ":w" at the end: the entries
  * behind these are out of order, and those up to the time were handed over.
  *
+ * "!MICROSECONDS" at the very end, since 1970: changes before that time are not
+ * known, for the lists begin after the place that was reached before (R-416,
+ * R-436). An older list of all resources proves nothing of what came after it.
+ *
  * Earlier versions wrote "@TIME+N~MARK" without a list, with a mark that lacks
  * the times of its entry: such a place is found by time, once.
  */
@@ -39,6 +43,7 @@ struct source_position {
     uint64_t sum;    /* of the marks of these */
     bool is_within;  /* and some of the later ones */
     bool is_end;     /* the end of the lists, whatever that is; not written */
+    int64_t unknown_us; /* changes before this are not known; 0: all are */
 };
 
 /* A plain seq, such as "0", has no epoch. STATUS_MALFORMED: no place; *place is

@@ -113,6 +113,46 @@ def test_begins_anew_where_the_changes_do_not_reach_back(mirrored, static, site)
     assert len(site.asked("/a.txt")) == 1
 
 
+# the changes begin anew behind the older list: what they told before stays, and
+# nothing is complete until a list is newer than the gap.
+def test_an_older_list_deletes_nothing_that_came_later(mirrored, static):
+    mirrored.sync()
+    change(mirrored, {"/d.txt": "d"})
+    static.put_changes(("/d.txt", 12, "created"))
+    mirrored.sync()
+    static.put_changes(since=45)
+    for _ in range(2):
+        said = mirrored.sync(status=1).errors()
+        assert "not known to be complete" in said and "complete as of" not in said
+        mirrored.check_same()
+    change(mirrored, {"/d.txt": None})
+    static.put_resources({"/a.txt": 1, "/b.txt": 2}, at=50)
+    mirrored.sync()
+
+
+# rows that came after the list by their place, whatever their times say, are
+# neither extra nor missing, nor are they after a repair and the comparison behind it.
+def test_a_repair_keeps_what_came_later_by_its_place(mirrored, static):
+    mirrored.sync()
+    change(mirrored, {"/a.txt": "A", "/b.txt": None, "/d.txt": "d"})
+    late = (("/a.txt", 5, "updated"), ("/b.txt", 6, "deleted"), ("/d.txt", 7, "created"))
+    static.put_changes(*late)
+    mirrored.sync()
+    mirrored.audit()
+    mirrored.write(mirrored.place("/a.txt"), "x")
+    assert "extra=0 corrupt=1 repaired=1" in mirrored.audit("--repair").output()
+    mirrored.check_same()
+    mirrored.sync()
+    mirrored.audit()
+
+    # A change that nobody else knows overrules what the mirror knows.
+    change(mirrored, {"/d.txt": None, "/b.txt": "b again"})
+    static.put_changes(*late, ("/d.txt", 20, "deleted"), ("/b.txt", 21, "created"))
+    assert "missing=1 stale=0 extra=1 " in mirrored.audit(status=1).output()
+    assert "repaired=2" in mirrored.audit("--repair").output()
+    mirrored.sync()
+
+
 # the sync does not fetch a file that the dump has; without dumps it does.
 def test_takes_files_from_a_dump(mirrored, static, site):
     names = ("a.txt", "b.txt")

@@ -42,7 +42,7 @@ COMMANDS = ("follow", "sync", "audit", "relay", "full", "harvest")
 MEMBERS = set(
     "rule what thread start list answers after then right follow early waits".split()
 )
-MEMBERS_OF_RIGHT = set("has changes exit tells asks_not asks_first spoil".split())
+MEMBERS_OF_RIGHT = set("has changes exit tells tells_not asks_not asks_first spoil".split())
 MEMBERS_OF_ANSWERS = set(
     "status type headers body gzip deflate cut zip encoding mark".split()
 )

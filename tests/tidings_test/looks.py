@@ -104,6 +104,8 @@ class Looks:
         for pattern in right.get("tells", []):
             pattern = pattern.replace("BASE", re.escape(self.server.url))
             assert re.search(pattern, self._said()), f"not told: {pattern}: {self._told()}"
+        for pattern in right.get("tells_not", []):
+            assert not re.search(pattern, self._said()), f"told: {pattern}: {self._told()}"
 
     def _check_asked(self, right):
         asked = self.server.asked

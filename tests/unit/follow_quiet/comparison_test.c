@@ -79,7 +79,7 @@ TEST(a_list_from_before_the_hole_proves_nothing)
     play(s, "lists gone - they begin later; after far; entry a 9+1; done 9+1;"
             "doubted what changed between; await rebasing; baseline 6+0;"
             "doubted still older; await lists; done 9+1; turn; not rebasing;"
-            "told B E a ? h C D ? h; compare now; turn; not rebasing");
+            "told B E a ? h C ? D h; compare now; turn; not rebasing");
 }
 
 /* What cannot be read is reported, and is no end. */

@@ -229,7 +229,7 @@ end_reading(const char *set, int64_t as_of_us, bool is_held)
 static inline uint64_t
 end_baseline(const char *set)
 {
-    return end_reading(set, DATETIME_NONE, false);
+    return end_reading(set, INT64_MAX, false);
 }
 
 /* A comparison says that resource `n` has that hash and lastmod. */

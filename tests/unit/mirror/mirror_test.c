@@ -45,6 +45,22 @@ TEST(a_hundred_per_cent_is_no_limit)
     assert_true(is_too_much(20, 100, 0));
 }
 
+/* R-438: a list that lacks all of more than three is held back, unless nobody
+ * wants a limit. Deletions that were told each are few. */
+TEST(all_of_a_few_are_too_many)
+{
+    struct survey_guard told = {.max_percent = 20, .is_told = true};
+
+    assert_false(is_too_much(0, 3, 3));
+    assert_false(is_too_much(0, 4, 5));
+    assert_true(is_too_much(0, 4, 4));
+    assert_true(is_too_much(0, 99, 99));
+    assert_false(is_too_much(100, 4, 4));
+    assert_false(is_too_much(-1, 4, 4));
+    assert_false(survey_holds_back(&told, 99, 99));
+    assert_true(survey_holds_back(&told, 100, 100));
+}
+
 #define DOCUMENT(capability, inside)                                         \
     "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\""          \
     " xmlns:rs=\"http://www.openarchives.org/rs/terms/\"><rs:md capability=" \
