@@ -169,7 +169,8 @@ print_certainty(const struct mirror_db_certainty *c, const char *filter)
     if (c->doubt[0]) {
         snprintf(text, sizeof(text), " (since %s)",
                  time_text(c->doubt_us, time));
-        print_text_line("not known to be complete: ", c->doubt, text);
+        print_text_line("not known to be complete: ", c->doubt,
+                        c->doubt_us ? text : "");
     } else if (c->complete_us) {
         snprintf(text, sizeof(text), "complete%s%s as of %s, by ",
                  filter[0] ? " for " : "", filter,
@@ -269,7 +270,7 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
                     "complete_as_of:t complete_by:e not_complete:e",
                     of->complete_us ? time_text(of->complete_us, time) : NULL,
                     of->complete_by, of->doubt);
-        if (of->doubt[0])
+        if (of->doubt[0] && of->doubt_us)
             put_members(stdout, ",", "not_complete_since:t",
                         time_text(of->doubt_us, time));
         put_members(stdout, ",",

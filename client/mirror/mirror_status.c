@@ -95,6 +95,10 @@ read_sets(struct db *db, struct mirror_status *status, struct problem *why)
         if (c->n_held && !c->doubt[0])
             snprintf(c->doubt, sizeof(c->doubt),
                      "%" PRIu64 " deletions are held back", c->n_held);
+        if (status->counts.n_fetch && !c->doubt[0])
+            snprintf(c->doubt, sizeof(c->doubt),
+                     "%" PRIu64 " resources are still to be fetched",
+                     status->counts.n_fetch);
         set.url = shown_address(slice_dup(url));
         if (set.url &&
             ONE_MORE(status->sets, &status->sets_capacity, status->n_sets)) {

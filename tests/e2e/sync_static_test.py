@@ -153,6 +153,31 @@ def test_a_repair_keeps_what_came_later_by_its_place(mirrored, static):
     mirrored.sync()
 
 
+# R-431: a mirror that lacks files is not complete, and nothing is as of the future.
+def test_says_complete_of_what_it_has_now(mirrored, static, site, run):
+    def status():
+        shown = [run("tidings", "status", mirrored.directory, *more).output()
+                 for more in ((), ("--json",))]
+        return "\n".join(shown)
+
+    site.delete("/a.txt")
+    mirrored.sync(status=1)
+    assert "not known to be complete: 1 resources are still to be fetched\n" in status()
+    assert "\ncomplete as of" not in status()
+    assert '"not_complete":"1 resources are' in status()
+    mirrored.audit(status=1)
+    site.put("/a.txt", "a")
+    mirrored.sync()
+    assert "\ncomplete as of 2026-01-01T00:10" in status()
+    listed = [entry(site.link(path)) for path in ("/a.txt", "/b.txt")]
+    at = 'at="2199-01-01T00:00:00Z"'
+    site.put("/resources.xml", document("resourcelist", *listed, md=at))
+    mirrored.sync()
+    said = mirrored.audit().errors()
+    assert "complete as of 20" in said and "\ncomplete as of 20" in status()
+    assert "2199" not in said + status().replace("@2199", "")
+
+
 # R-106: the sync does not fetch a file that the dump has; without dumps it does.
 def test_takes_files_from_a_dump(mirrored, static, site):
     names = ("a.txt", "b.txt")
