@@ -187,16 +187,19 @@ post_change(struct harvest_feed *f, int64_t part, struct slice loc,
 
 /* The time of a change, by the source's clock; else by ours. R-412: a change
  * that comes after a list counts as later than the list, even if the source
- * gives it an earlier time. */
+ * gives it an earlier time. One of the very time of the list that this look has
+ * read, or without a time, came behind that list, too. */
 static int64_t
 time_of(const struct harvest_feed *f, const struct td_change *c)
 {
     const char *text = c->datetime ? c->datetime : c->lastmod;
-    int64_t us;
+    int64_t us, listed_us = f->part.listed_us;
 
     if (!text || datetime_read_any(slice_of(text), &us))
         us = clock_now_us();
-    return us > f->listed_us ? us : f->listed_us + 1;
+    else if (us != listed_us)
+        listed_us = f->listed_us;
+    return us > listed_us ? us : listed_us + 1;
 }
 
 static bool

@@ -237,12 +237,18 @@ describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
 }
 
 /* R-412: a change that comes after a list counts as later than the list, even
- * if the source gives it an earlier time. */
+ * if the source gives it an earlier time. One of the very time of the list that
+ * this look has read, or without a time, came behind that list, too. */
 static void
-place_behind_list(const struct set_sync *f, struct mirror_db_description *t)
+place_behind_list(const struct set_sync *f, bool has_time,
+                  struct mirror_db_description *t)
 {
-    if (f->m->dir && f->listed_us && t->when_us <= f->listed_us)
-        t->when_us = f->listed_us + 1;
+    int64_t listed_us = f->certainty.listed_us;
+
+    if (has_time && t->when_us != listed_us)
+        listed_us = f->listed_us;
+    if (f->m->dir && listed_us && t->when_us <= listed_us)
+        t->when_us = listed_us + 1;
 }
 
 /* R-436: what a list says of a resource that changed after the last list waits
@@ -276,7 +282,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     t.is_deleted |= is_out; /* it may have passed before */
     stated_us = t.when_us;
     if (!is_baseline)
-        place_behind_list(f, &t);
+        place_behind_list(f, c->datetime || c->lastmod, &t);
     if (is_baseline && !decide_wait(f, t.loc, &waits))
         return false;
     if (waits)
