@@ -106,6 +106,18 @@ write_body(struct span_export *e)
 
 /* Calling */
 
+/* How many spans a collector has rejected that took others of them
+ * (ExportTracePartialSuccess); 64-bit numbers may be texts. */
+static uint64_t
+read_rejected(const char *answer)
+{
+    static const char name[] = "\"rejectedSpans\"";
+    const char *at = answer ? strstr(answer, name) : NULL;
+
+    at = at ? at + strlen(name) : "";
+    return strtoull(at + strspn(at, " \t\r\n:\""), NULL, 10);
+}
+
 static void
 send_spans(struct span_export *e, int64_t left_us)
 {
@@ -117,14 +129,22 @@ send_spans(struct span_export *e, int64_t left_us)
                               .max_answer = 4096,
                               .headers = e->headers,
                               .body = buf_slice(&e->body)};
-    struct buf answer = {.max = wish.max_answer};
+    struct buf answer = {.max = wish.max_answer + 1};
     const struct call *call = blocking_run(e->calls, &wish, &answer);
-    char status[32];
-    bool is_sent = call->failure == CALL_ANSWERED && call->status / 100 == 2;
+    char status[200];
+    bool is_good = call->failure == CALL_ANSWERED && call->status / 100 == 2;
+    uint64_t lost = n;
+    bool is_sent;
 
+    buf_add(&answer, "", 1);
+    if (is_good && read_rejected(answer.data) < n)
+        lost = read_rejected(answer.data);
+    is_sent = lost == 0;
+    snprintf(status, sizeof(status), "it answers %u %.150s", call->status,
+             is_good ? answer.data : "");
     buf_fini(&answer);
-    snprintf(status, sizeof(status), "it answers %u", call->status);
-    metrics_add(is_sent ? METRIC_SPANS_SENT : METRIC_SPANS_LOST, n);
+    metrics_add(METRIC_SPANS_SENT, n - lost);
+    metrics_add(METRIC_SPANS_LOST, lost);
     if (!is_sent && !e->has_failed)
         DIAG(DIAG_WARNING, "traces", "the collector does not take spans",
              diag_text("url", e->target),

@@ -186,5 +186,5 @@ query_traceparent(struct request *rq)
         metrics_add(METRIC_TRACEPARENTS_MALFORMED, 1);
         value.size = 0;
     }
-    return value;
+    return slice_cut(value, TRACEPARENT_SIZE);
 }

@@ -12,7 +12,8 @@
 
 /* Returns the sign that a proxy sent the request: a header about its client, or
  * HTTP/1.0. nginx with a bare proxy_pass sends HTTP/1.0, with our own name as
- * Host; no present client begins with it. NULL: no sign. A bare HAProxy looks
+ * Host, and with Connection; text browsers (lynx, w3m) send no such field, and
+ * only read. NULL: no sign. A bare HAProxy looks
  * like a client; but it passes the Host on, so a remote client must forge ours,
  * with its port. (The user of the socket is no sign: programs of the same
  * service accounts publish, too.) */
@@ -27,7 +28,11 @@ sign_of_proxy(struct request *rq)
     for (size_t i = 0; i < N_ELEMENTS(headers); i++)
         if (request_header(rq, headers[i], &value))
             return headers[i];
-    return rq->is_1_0 ? "HTTP/1.0" : NULL;
+    return rq->is_1_0 &&
+                   (request_header(rq, "connection", &value) ||
+                    (rq->method != METHOD_GET && rq->method != METHOD_HEAD))
+               ? "HTTP/1.0"
+               : NULL;
 }
 
 static bool
@@ -148,6 +153,7 @@ http_on_request(struct request *rq, void *user)
     struct problem why = {""};
     struct route_found found;
     struct principal *principal;
+    struct slice host;
     bool is_probe;
 
     if (access_log_is_on(http->access_log))
@@ -167,6 +173,9 @@ http_on_request(struct request *rq, void *user)
     }
     routes_find(rq->method, rq->path, &found);
     is_probe = found.route && found.route->is_probe;
+    /* HAProxy's default probe; the answer has the methods alone. */
+    is_probe |= rq->method == METHOD_OPTIONS && rq->is_1_0 &&
+                !request_header(rq, "host", &host);
     if (!may_come_in(http, rq, is_probe, &why)) {
         request_answer_problem(rq, 403, &why);
         return;

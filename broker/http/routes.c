@@ -412,13 +412,46 @@ run_route(struct http *http, struct request *rq,
         refuse_request(rq, route, response_status_of(rc), &why, NULL);
 }
 
+/* True for the handshake of a sender of CloudEvents (Web Hooks for Event
+ * Delivery, section 4) that may post here. Its token decides, not its origin.
+ * *is_refused: the request is answered. */
+static bool
+is_handshake(struct http *http, struct request *rq, bool *is_refused)
+{
+    struct route_found post;
+    struct principal *principal;
+    struct slice origin;
+    bool may_post;
+
+    *is_refused = false;
+    routes_find(METHOD_POST, rq->path, &post);
+    if (post.rights != RIGHT_PUBLISH ||
+        !request_header(rq, "webhook-request-origin", &origin))
+        return false;
+    principal = authorization_find(http, rq);
+    may_post = principal &&
+               rights_include(&principal->rights, RIGHT_PUBLISH, post.name);
+    if (principal && !may_post)
+        authorization_refuse(rq, principal, RIGHT_PUBLISH, post.name);
+    principal_unref(principal);
+    *is_refused = !may_post;
+    return may_post;
+}
+
 void
 routes_answer_options(struct http *http, struct request *rq,
                       const struct route_found *found)
 {
     struct response r;
+    bool is_refused, is_known = is_handshake(http, rq, &is_refused);
 
-    response_init(&r, 204, NULL, NULL);
+    if (is_refused)
+        return;
+    response_init(&r, is_known ? 200 : 204, NULL, NULL);
+    if (is_known) {
+        response_header(&r, "WebHook-Allowed-Origin", "*");
+        response_header(&r, "WebHook-Allowed-Rate", "*");
+    }
     if (found->allow[0])
         response_header(&r, "Allow", "%s", found->allow);
     if (found->patch) /* RFC 5789 section 3.1 */

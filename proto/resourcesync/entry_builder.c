@@ -380,7 +380,9 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
         return set_words(entry, WORD_AUTHOR, value, why);
     case M_TRACEPARENT: /* one of another form is none */
         return set_text(entry,
-                        value.size <= TRACEPARENT_SIZE ? value : SLICE("-"),
+                        value.size == 0 || traceparent_is_valid(value)
+                            ? slice_cut(value, TRACEPARENT_SIZE)
+                            : SLICE("-"),
                         &change->traceparent, why);
     case M_DATA:
         return set_words(entry, WORD_DATA, value, why);

@@ -158,10 +158,13 @@ add_link(struct buf *out, const struct link *link)
 bool
 fragment_add_traceparent(struct buf *out, struct slice traceparent)
 {
+    char text[TRACEPARENT_SIZE];
+
     if (!traceparent_is_valid(traceparent))
         return false;
+    traceparent_write(text, traceparent);
     BUF_ADD(out, TRACEPARENT);
-    buf_add_slice(out, traceparent);
+    buf_add(out, text, sizeof(text));
     BUF_ADD(out, "\"");
     return true;
 }

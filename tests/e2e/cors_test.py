@@ -84,6 +84,40 @@ def test_a_preflight_names_what_may_come(start_broker):
     assert "Authorization" not in other["Access-Control-Allow-Headers"]
 
 
+HOOK = {"webhook_request_origin": "events.example", "webhook_request_rate": "120"}
+
+
+# CloudEvents, Web Hooks section 4: who may post is told so; the token decides, not the origin.
+@pytest.mark.parametrize(
+    "path,token,status",
+    (
+        ("/sets/news/changes", "press", 200),
+        ("/sets/other/changes", "press", 403),
+        ("/sets/news/changes", "reader", 403),
+        ("/sets/news/changes", None, 401),
+        ("/sets/news/changes", "td_x", 401),
+        ("/sets/news", "press", 204),
+        ("/sets", None, 204),
+    ),
+)
+def test_a_sender_of_events_asks_whether_it_may(start_broker, path, token, status):
+    broker = start_broker()
+    broker.add_token("root", admin=True)
+    tokens = {
+        "press": broker.add_token("press", publish=["news"]),
+        "reader": broker.add_token("reader", subscribe=["*"]),
+    }
+    bearer = token and f"Bearer {tokens.get(token, token)}"
+    answer = broker.request("OPTIONS", path, authorization=bearer, **HOOK)
+    assert answer.status == status
+    granted = ("*", "*") if status == 200 else (None, None)
+    assert (answer["WebHook-Allowed-Origin"], answer["WebHook-Allowed-Rate"]) == granted
+    if status == 200:
+        assert "POST" in answer["Allow"]
+    plain = broker.request("OPTIONS", path, authorization=None)
+    assert (plain.status, plain["WebHook-Allowed-Origin"]) == (204, None)
+
+
 # A form needs no preflight.
 def test_a_form_of_a_foreign_page_does_nothing(start_broker):
     broker = start(start_broker, "*")

@@ -117,6 +117,33 @@ def test_lets_in_no_http_1_0(broker, start_broker):
     assert not for_all.has_said(warning)
 
 
+# What programs of this machine send over HTTP/1.0 is no sign of a proxy: text browsers
+# read, and HAProxy's default probe has no Host.
+OLD = (
+    ("GET /sets HTTP/1.0\r\nHost: {host}\r\nAccept: text/html\r\nUser-Agent: Lynx/2.9.0\r\n", 200),
+    ("GET / HTTP/1.0\r\nUser-Agent: w3m/0.5.3\r\nAccept: text/html\r\nHost: {host}\r\n", 200),
+    ("HEAD /sets HTTP/1.0\r\nHost: {host}\r\n", 200),
+    ("OPTIONS / HTTP/1.0\r\n", 204),
+    ("OPTIONS * HTTP/1.0\r\n", 204),
+    ("OPTIONS /sets/news/changes HTTP/1.0\r\n", 204),
+    ("OPTIONS / HTTP/1.0\r\nOrigin: http://example.org\r\n", 403),
+    ("OPTIONS / HTTP/1.0\r\nHost: {host}\r\n", 403),
+    ("OPTIONS / HTTP/1.1\r\nHost: example.org\r\n", 403),
+    ("GET /sets HTTP/1.0\r\n", 403),
+    ("GET /sets HTTP/1.0\r\nHost: example.org\r\n", 403),
+    ("GET /sets HTTP/1.0\r\nHost: {host}\r\nVia: 1.0 proxy\r\n", 403),
+    ("GET /sets HTTP/1.0\r\nHost: {host}\r\nConnection: keep-alive\r\n", 403),
+    ("POST /sets/news/changes HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n", 403),
+)
+
+
+@pytest.mark.parametrize("head,status", OLD)
+def test_an_old_client_of_this_machine_comes_in(broker, head, status):
+    with broker.connect() as connection:
+        connection.send((head.format(host=f"127.0.0.1:{broker.port}") + "\r\n").encode())
+        assert connection.answer_head().status == status
+
+
 def test_says_why_it_lets_nobody_in(broker):
     stranger = broker.get("/sets", host="example.org")
     check_refused(stranger, 403, "example.org")

@@ -705,9 +705,12 @@ CASES = {
     "GET /tokens": {200: ask()},
     "POST /tickets": {201: ask(), 413: ask(body=SHORT * 9)},
     "POST /session": {
+        200: ask("renew=yes"),
         201: ask(),
+        400: ask("renew=perhaps"),
         401: ask(at="guarded", authorization=None),
         403: ask(sec_fetch_site="same-site"),
+        410: ask("renew=yes", at="guarded"),
         413: ask(body=SHORT * 9),
     },
     "DELETE /session": {204: ask()},

@@ -70,8 +70,8 @@ def test_entries_have_the_trace_of_their_post(news):
 
 # The standard: what is not valid is as if it was not there.
 BAD = (
-    "", "00", SAMPLED.upper(), f"{SAMPLED}0", f"{SAMPLED}-00", f"01{SAMPLED[2:]}",
-    f"ff{SAMPLED[2:]}", f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{'0' * 16}-01",
+    "", "00", SAMPLED.upper(), f"{SAMPLED}0", f"{SAMPLED}-00", f"01{SAMPLED[2:]}0",
+    f"01{SAMPLED[2:-1]}", f"0g{SAMPLED[2:]}", f"ff{SAMPLED[2:]}", f"ff{SAMPLED[2:]}-x", f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{'0' * 16}-01",
     SAMPLED.replace("-", "_"), f"00-{TRACE[:-1]}g-{PARENT}-01", f"{SAMPLED[:-1]}x",
 )  # fmt: skip
 
@@ -85,6 +85,24 @@ def test_a_malformed_trace_is_passed_over_and_counted(broker):
         found = broker.metrics()[MALFORMED] - before
         assert found == 2 * n + 1, bad  # an empty member is none
     assert traces(news) == [None, SAMPLED] * len(BAD)
+
+
+# Trace Context section 2.2.4: a later version is read as 00 as far as that goes, and written as 00.
+@pytest.mark.parametrize("flags,expected", (("01", SAMPLED), ("03", SAMPLED), ("fe", QUIET)))
+@pytest.mark.parametrize("more", ("", "-", "-what-will-be"))
+def test_a_later_version_becomes_the_first(broker, more, flags, expected):
+    news = broker.set()
+    before = broker.metrics()[MALFORMED]
+    later = f"cc{SAMPLED[2:-2]}{flags}{more}"
+    news.receipt(news.send(NEWS, traceparent=later))
+    news.receipt(news.send({**NEWS, "traceparent": later}, traceparent=OTHER))
+    news.receipt(news.send(XML_POST.format(f' td:traceparent="{later}"'), XML))
+    post = multipart([NEWS], [(NEWS["loc"], "text/csv", b"hello")])
+    inline = broker.set().create(content="inline")
+    inline.receipt(inline.send(*post, traceparent=later))
+    news.put_resources(json.dumps({"loc": "http://example.com/b"}), NDJSON, "max-delete=100", traceparent=later)
+    assert set(traces(news)) == {expected} and traces(inline) == [expected]
+    assert broker.metrics()[MALFORMED] == before
 
 
 # The client's next try is another span.
@@ -166,7 +184,7 @@ class Collector(http.server.ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Answer)
         self.daemon_threads = True
-        self.requests, self.status = [], 200
+        self.requests, self.status, self.answer = [], 200, b"{}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -197,9 +215,9 @@ class Answer(http.server.BaseHTTPRequestHandler):
             self.server.head = (self.path, dict(self.headers.items()))
         self.send_response(self.server.status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(self.server.answer)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(self.server.answer)
 
     def log_message(self, *arguments):
         pass
@@ -291,6 +309,42 @@ def test_a_collector_that_is_away_costs_spans_alone(collector, start_broker):
     collector.wait(1)
     broker.wait_said("the collector takes spans again")
     assert broker.metrics()["tidings_spans_sent_total"] == 1
+
+
+# OTLP: 200 with a partial success is no success, however the number is written.
+PARTIAL = (
+    (b'{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too old"}}', 1),
+    (b'{ "partialSuccess" : { "errorMessage":"too old", "rejectedSpans" : 1 } }', 1),
+    (b'{"partialSuccess":{"rejectedSpans":99,"errorMessage":"too old"}}', 1),
+    (b'{"partialSuccess":{"rejectedSpans":"0"}}', 0),
+    (b'{"partialSuccess":{}}', 0),
+    (b"", 0),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("answer,lost", PARTIAL)
+def test_spans_that_a_collector_rejects_are_lost(collector, start_broker, answer, lost):
+    collector.answer = answer
+    broker = start_broker("--otlp", collector.url)
+    news = broker.set("news")
+    news.receipt(news.send(NEWS, traceparent=SAMPLED))
+    metric = "tidings_spans_lost_total" if lost else "tidings_spans_sent_total"
+    wait_for("a report", lambda: broker.metrics()[metric] == 1)
+    counts = [broker.metrics()[f"tidings_spans_{kind}_total"] for kind in ("lost", "sent")]
+    assert counts == [lost, 1 - lost]
+    if lost:
+        assert "too old" in broker.wait_said("the collector does not take spans")
+
+
+# CloudEvents, Distributed Tracing: the attribute is where the event began, the field is this hop.
+def test_an_event_and_its_hop_have_traces_of_their_own(collector, start_broker):
+    broker = start_broker("--otlp", collector.url)
+    news = broker.set("news")
+    about = {"ce-specversion": "1.0", "ce-type": "a.updated", "ce-source": "/a", "ce-id": "1"}
+    news.receipt(news.send(NEWS, traceparent=SAMPLED, **about, **{"ce-traceparent": OTHER}))
+    (span,) = collector.wait(1)
+    assert (span["traceId"], span["parentSpanId"]) == (TRACE, PARENT)
+    assert traces(news) == [OTHER]
 
 
 def test_bad_options_are_refused(run, tmp_path):
