@@ -46,14 +46,20 @@ CREATE TABLE IF NOT EXISTS tidings_outbox_sets (
 -- Runs at COMMIT. Until the commit is visible to others no other transaction
 -- gets a number for these sets: so the numbers of a set are in the order of the
 -- commits, and whoever sees one sees all lower ones. The locks come in the same
--- order in all transactions.
+-- order in all transactions. PREPARE TRANSACTION keeps them until the second
+-- phase: others do not wait for that without end, but fail.
 CREATE OR REPLACE FUNCTION tidings_outbox_number() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '30s' AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(1953064041, key)
-        FROM (SELECT DISTINCT hashtext(c.set_name) AS key
-              FROM tidings_outbox_commits c
-              WHERE c.xid = pg_current_xact_id() ORDER BY key) AS sets;
+    BEGIN
+        PERFORM pg_advisory_xact_lock(1953064041, key)
+            FROM (SELECT DISTINCT hashtext(c.set_name) AS key
+                  FROM tidings_outbox_commits c
+                  WHERE c.xid = pg_current_xact_id() ORDER BY key) AS sets;
+    EXCEPTION WHEN lock_not_available THEN
+        RAISE EXCEPTION 'tidings_publish: another transaction that publishes to the same set does not end: if it is prepared, pg_prepared_xacts names it; COMMIT PREPARED or ROLLBACK PREPARED ends it'
+            USING ERRCODE = 'lock_not_available';
+    END;
     UPDATE tidings_outbox_commits c SET number = nextval('tidings_outbox_numbers')
         WHERE c.xid = pg_current_xact_id() AND c.number IS NULL;
     RETURN NULL;
@@ -100,6 +106,18 @@ BEGIN
     INSERT INTO tidings_outbox (xid, set_name, entry)
         VALUES (pg_current_xact_id(), to_set, entry);
 END $$;
+
+-- The same for jsonb, and for text: without that a literal could be either. They
+-- have the rights of the caller, who needs those to tidings_publish(text, json).
+CREATE OR REPLACE FUNCTION tidings_publish(to_set text, entry jsonb) RETURNS void
+LANGUAGE sql BEGIN ATOMIC
+    SELECT tidings_publish(to_set, entry::json);
+END;
+
+CREATE OR REPLACE FUNCTION tidings_publish(to_set text, entry text) RETURNS void
+LANGUAGE sql BEGIN ATOMIC
+    SELECT tidings_publish(to_set, entry::json);
+END;
 
 -- What the brokers call.
 
@@ -198,14 +216,14 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
         WHERE refused IS NOT NULL ORDER BY set_name LIMIT 1
 $$;
 
--- All functions have the rights of the tables' owner, and see no other tables of
+-- All other functions have the rights of the tables' owner, and see no other tables of
 -- these names. Nobody else may call them until the owner says so: GRANT EXECUTE ON
 -- FUNCTION tidings_publish(text, json) TO ...
 DO $$
 DECLARE
     f regprocedure;
 BEGIN
-    FOR f IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
+    FOR f IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace AND p.prosecdef
         AND (p.proname = 'tidings_publish' OR p.proname LIKE 'tidings\_outbox\_%')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());

@@ -206,6 +206,41 @@ def test_a_path_becomes_part_of_a_url(shop):
         assert shop.query(f"SELECT tidings_escape($x${path}$x$)") == [escaped]
 
 
+# However it is written: a literal, and each type that a caller may have.
+def test_an_entry_is_json_jsonb_or_text(shop, start_broker):
+    news = start_broker("--postgresql", address(shop)).set("news")
+    for n, entry in enumerate(
+        (
+            """'{"loc":"http://example.com/%d","change":"created"}'""",
+            """json_build_object('loc', 'http://example.com/%d', 'change', 'created')""",
+            """jsonb_build_object('loc', 'http://example.com/%d', 'change', 'created')""",
+            """'{"loc":"http://example.com/%d","change":"created"}'::text""",
+        )
+    ):
+        shop.query(f"SELECT tidings_publish('news', {entry % n})")
+    wait_last(news, 4)
+    locs = [entry["loc"] for entry in news.get("changes?after=0").json()["changes"]]
+    assert locs == [f"http://example.com/{n}" for n in range(4)]
+
+
+# PREPARE TRANSACTION keeps the place of its set until its second phase.
+def test_a_prepared_transaction_holds_no_commit_for_ever(shop, start_broker):
+    publish = """SELECT tidings_publish('%s', '{"loc":"http://example.com/1","change":"created"}')"""
+    shop.kill()
+    shop.settings["max_prepared_transactions"] = 2
+    shop.start()
+    shop.query("ALTER FUNCTION tidings_outbox_number() SET lock_timeout = '50ms'")
+    shop.query(f"BEGIN; {publish % 'news'}; PREPARE TRANSACTION 'forgotten'")
+    with pytest.raises(AssertionError, match="pg_prepared_xacts"):
+        shop.query(publish % "news")
+    shop.query(publish % "other")
+    shop.query("COMMIT PREPARED 'forgotten'")
+    shop.query(publish % "news")
+    broker = start_broker("--postgresql", address(shop))
+    wait_last(broker.set("news"), 2)
+    wait_last(broker.set("other"), 1)
+
+
 def test_others_need_the_right_to_publish_and_no_other(shop, start_broker):
     pages = start_broker("--postgresql", address(shop)).set("news")
     publish = """SELECT tidings_publish('news', '{"loc":"http://example.com/1","change":"created"}')"""
