@@ -779,8 +779,11 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
     rc = offered_each_set(answer->text, on_json_set, d);
     if (rc == STATUS_MALFORMED)
         return end_other(d, answer);
-    if (rc && !d->rc)
+    if (rc == STATUS_MEMORY && !d->rc)
         d->rc = STATUS_MEMORY;
+    else if (rc)
+        discover_break(d, "JSON that is nested too deep, or has a string of "
+                          "more than 512 KiB");
     d->has_source = true;
     return true;
 }

@@ -21,6 +21,26 @@ BASELINE = "takes a baseline: "
 FEW = {"/a.txt": "a", "/b.txt": "b"}
 
 
+JSON_LIMIT = "JSON that is nested too deep, or has a string of more than 512 KiB"
+XML = f"{HEAD}<urlset {NS}><rs:md capability='description'/><url><loc>http://127.0.0.1:1/".encode()
+
+# Descriptions of a source that begin and never end.
+DESCRIPTIONS = {
+    "string": (b'{"a":["', b"x"),
+    "name": (b'{"position":"a-1","links":[],"name":"', b"x"),
+    "space": (b"{", b" "),
+    "deep": (b"", b'{"a":['),
+    "links": (b'{"position":"a-1","links":[', b'{"rel":"x","href":"http://127.0.0.1:1/"},'),
+    "nesting": (XML, b"<a>"),
+    "tag": (XML + b"</loc><rs:md capability='", b"x"),
+}
+NAMED = {
+    **dict.fromkeys(("string", "name", "space", "deep"), JSON_LIMIT),
+    "nesting": "elements nest deeper than 32",
+    "tag": "a tag, comment or text of more than 524288 bytes",
+}
+
+
 class Endless(Server):
     """Answers with bytes again and again; for /list.xml with a Resource List."""
 
@@ -29,6 +49,10 @@ class Endless(Server):
         if not request:
             return
         await peer.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        begin, more = DESCRIPTIONS.get(request.target.strip("/"), (b"", b""))
+        await peer.send(begin)
+        while more:
+            await peer.send(more * (65536 // len(more)))
         if request.target != "/list.xml":
             while True:
                 await peer.send(b"x" * 65536)
@@ -189,6 +213,15 @@ def test_a_source_with_too_many_resources_is_refused(mirrored, site, endless):
     mirrored.sync("--max-entries", "10")
     done = mirrored.audit("--max-entries", "9", status=1)
     assert "--max-entries" in done.errors()
+
+
+# A limit is named, and is no want of memory.
+@pytest.mark.parametrize("words", ("follow URL --count 1", "get URL"))
+@pytest.mark.parametrize("kind", DESCRIPTIONS)
+def test_a_description_without_an_end_names_its_limit(endless, run, kind, words):
+    url = f"{endless.url}/{kind}"
+    done = run("tidings", *(url if word == "URL" else word for word in words.split()), status=1)
+    assert "memory" not in done.errors() and NAMED.get(kind, "") in done.errors()
 
 
 def test_a_list_without_an_end_is_refused(endless, stop):
