@@ -254,6 +254,8 @@ begin_baseline(struct td_follower *f)
         problem(&why, STATUS_UNREACHABLE,
                 "a baseline was just taken, and again: %.800s",
                 f->rebase.reason);
+        if (f->how.until_caught_up)
+            return follower_fail(f, STATUS_REFUSED, "%s", why.text);
         return follower_rest_because(
             f, why.text,
             (unsigned)(f->rebase.rebased_ms + REBASE_LEAST_MS - now));

@@ -84,6 +84,10 @@ poll_lists(struct td_follower *f)
     }
     plan.lists = read->db.handle ? read : NULL;
     f->lists.begins_us = DATETIME_NONE;
+    /* A list of resources is better than a hole, but just was no help. */
+    if (f->lists.doubt.rc ||
+        clock_steady_ms() - f->rebase.rebased_ms < REBASE_LEAST_MS)
+        plan.lost_us = &f->comparison.unknown_us;
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
         f->lists.etag[0] = '\0';
     else /* not for a gap: a new connection may help instead */

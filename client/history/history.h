@@ -76,6 +76,10 @@ struct history_plan {
     int64_t *begins_us; /* out: where the lists begin, if they do not reach
                            back, or the list of the doubt; or DATETIME_NONE.
                            NULL: unwanted */
+    /* Not NULL: a list without seqs, not the newest, that is gone for good (404,
+     * 410) is left out with a doubt, and this is set to the time up to which it
+     * may have had changes. NULL: that is STATUS_GONE. */
+    int64_t *lost_us;
     /* Receives what was mended and left out of the lists, added to what it has.
      * NULL: none. Must stay until the end. */
     struct list_report *report;

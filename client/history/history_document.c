@@ -8,6 +8,7 @@
  *     older ones ------------------> found ------> HISTORY_SEARCH goes on
  */
 
+#include "base/clock.h"
 #include "client/dumps/download.h"
 #include "client/dumps/zip_reader.h"
 #include "client/history/history_state.h"
@@ -588,6 +589,30 @@ end_older(struct history *h)
         timer_start(&h->timer, 0);
 }
 
+/* Leaves out a part that is gone for good. False: that would lose the place. */
+static bool
+leaves_out(struct history *h, const struct problem *why)
+{
+    struct history_part *part = &h->parts.all[h->i];
+    int64_t until_us, *lost_us = h->plan.lost_us;
+
+    if (!lost_us || !h->now.is_time || h->i + 1 >= h->parts.n)
+        return false;
+    until_us =
+        part->until_us == DATETIME_NONE ? clock_now_us() : part->until_us;
+    if (*lost_us < until_us)
+        *lost_us = until_us;
+    history_doubt(h, "%s: its changes are not known", why->text);
+    if (h->plan.report)
+        list_report_count(h->plan.report, LIST_PART_GONE, slice_of(why->text),
+                          0);
+    part->is_probed = true;
+    h->list.is_loaded = false;
+    h->i++; /* as after a probe, and after a list */
+    timer_start(&h->timer, 0);
+    return true;
+}
+
 static void
 end_document(struct history *h, const struct document_fetch_answer *answer,
              const struct problem *why)
@@ -602,7 +627,8 @@ end_document(struct history *h, const struct document_fetch_answer *answer,
         else if (h->document == DOCUMENT_TOP || why->rc != STATUS_REFUSED ||
                  !is_lost)
             history_end(h, why);
-        else if (!history_again(h)) /* it may have another address by now */
+        else if (!history_again(h) && /* it may have another address by now */
+                 !leaves_out(h, why))
             history_fail(h, STATUS_GONE, "%s", why->text);
         return;
     }

@@ -64,6 +64,7 @@ list_report_write(struct buf *to, const struct list_report *report,
         [LIST_STRAY] = "that do not belong into such a document",
         [LIST_BAD_CHANGE] = "with an unknown change",
         [LIST_UNKNOWN] = "in unknown elements",
+        [LIST_PART_GONE] = "naming a list that is gone",
     };
     const char *between = "";
 
