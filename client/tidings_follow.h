@@ -381,11 +381,11 @@ TD_API void td_follower_pause(struct td_follower *follower);
 TD_API void td_follower_resume(struct td_follower *follower);
 
 /*
- * Compares with the source's list of all resources as soon as possible, because
- * of `why`, a sentence: the follower hands over the list (TD_BASELINE_BEGIN,
- * is_comparison), then goes on at its place. With until_caught_up it does so
- * before it ends. A source that has no such list beside its changes is not
- * compared. Since 1.0.
+ * Compares with the source's list of all resources as soon as the changes up to
+ * now have been read, because of `why`, a sentence: the follower hands over the
+ * list (TD_BASELINE_BEGIN, is_comparison), then goes on at its place. With
+ * until_caught_up it does so before it ends. A source that has no such list
+ * beside its changes is not compared. Since 1.0.
  */
 TD_API void td_follower_compare(struct td_follower *follower, const char *why);
 

@@ -625,9 +625,14 @@ end_list(struct look *l, const char *position, uint64_t size)
     else if (size == UINT64_MAX && l->resume[0] && l->is_disordered)
         problem(l->why, STATUS_OK,
                 "a token did not hold, and the list is in no order");
-    return harvest_feed_end_pass(f, position, !l->why->text[0])
-               ? STATUS_OK
-               : STATUS_STOPPED;
+    if (!harvest_feed_end_pass(f, position, !l->why->text[0]))
+        return STATUS_STOPPED;
+    if (l->is_persistent && f->counts.held_back)
+        harvest_target_say(f->target,
+                           "%s: records are missing without a tombstone, which "
+                           "the provider keeps of each deletion",
+                           f->url);
+    return STATUS_OK;
 }
 
 /* Reads all records, from l->from on. */

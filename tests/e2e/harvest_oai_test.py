@@ -473,6 +473,7 @@ def test_what_vanishes_from_a_provider_with_tombstones(provider, target, harvest
     for _ in range(2):
         ended = harvest("--full", status=1)
         assert "0 deleted, 1 held back" in ended.output()
+        assert "missing without a tombstone" in ended.errors()
     # As long as it waits, each look reads all.
     provider.put(5, at(5))
     assert "held back" not in harvest().output()

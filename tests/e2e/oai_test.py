@@ -635,8 +635,8 @@ def test_our_harvester_gets_everything(news, broker, run, tmp_path):
     assert "1 added, 1 changed, 1 deleted" in line
     assert [(e["change"], e["loc"]) for e in entries_of(target)[held:]] == [
         ("created", A),
-        ("deleted", locs[2]),
         ("updated", locs[3]),
+        ("deleted", locs[2]),  # no later state came
     ]
 
 
