@@ -95,7 +95,7 @@ read_sets(struct db *db, struct mirror_status *status, struct problem *why)
         if (c->n_held && !c->doubt[0])
             snprintf(c->doubt, sizeof(c->doubt),
                      "%" PRIu64 " deletions are held back", c->n_held);
-        if (status->counts.n_fetch && !c->doubt[0])
+        if (status->counts.n_fetch && c->complete_us && !c->doubt[0])
             snprintf(c->doubt, sizeof(c->doubt),
                      "%" PRIu64 " resources are still to be fetched",
                      status->counts.n_fetch);

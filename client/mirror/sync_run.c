@@ -102,16 +102,16 @@ struct set_sync {
     bool is_away;     /* may have missed changes: a Change Dump may have them */
     int64_t behind_since_ms;
     struct mirror_db_certainty certainty;
-    bool is_doubted;    /* since the reading of the list began */
-    bool is_reported;   /* rows were left out since then */
-    int64_t listed_us;  /* of that, before this look at the changes */
-    uint64_t n_rows;    /* of the list that is read */
-    int64_t ordered_us; /* what changed later waits for the end of the list */
-    bool is_comparison; /* the baseline that is under way */
-    bool is_baselined;  /* no heartbeat came since the last baseline */
-    bool is_refiltered; /* resources not described anew do not pass */
-    bool is_compared;   /* by this feed, or that is asked for */
-    bool is_held;       /* the deletions of this message are held back */
+    bool is_doubted;        /* since the reading of the list began */
+    bool is_reported;       /* rows were left out since then */
+    int64_t listed_us;      /* of that, before this look at the changes */
+    uint64_t n_rows;        /* of the list that is read */
+    int64_t ordered_us;     /* rows of later changes wait for the list's end */
+    bool is_comparison;     /* the baseline that is under way */
+    bool is_baselined;      /* no heartbeat came since the last baseline */
+    bool is_refiltered;     /* resources not described anew do not pass */
+    bool is_compared;       /* by this feed, or that is asked for */
+    bool is_held;           /* the deletions of this message are held back */
     uint64_t n_listed_held; /* by the follower, of its list's ... */
     uint64_t n_listed;      /* ... resources */
     bool is_timed;          /* times say what has changed, no proven numbers */

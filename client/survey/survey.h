@@ -125,7 +125,7 @@ struct survey_guard {
                          100 never are; below 0, or 100 and more: no limit */
     uint64_t accepts; /* deletions, although they are too many; 0: none */
     bool is_doubtful; /* the reading may lack resources: none */
-    bool is_told;     /* each deletion was told, not found missing in a list */
+    bool is_told;     /* changes announced the deletions: no list lacks them */
 };
 
 /* Ends a complete reading: numbers its differences from the last one, which it
