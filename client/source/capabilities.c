@@ -95,7 +95,7 @@ offered_take_row(struct offered *o, struct slice rel, struct slice href)
     const char *had = o->more_lists ? o->more_lists : "";
 
     href = slice_take(&href, '#');
-    if (!member || !*member || slice_is(href, *member) ||
+    if (!member || !*member || member == &o->topic || slice_is(href, *member) ||
         uri_check(href, "href", NULL))
         return offered_take(o, rel, href);
     if (member != &o->resource_list || strlen(had) > MORE_MAX)
