@@ -68,6 +68,7 @@ WAYS = [
     Way(host="192.0.2.1:PORT"),
     Way(host="0.0.0.0:PORT"),
     Way(version="1.0"),
+    Way(version="1.0", fields="Connection: close\r\n"),  # nginx
     Way(version="1.0", host=""),
     Way(version="1.0", host="192.0.2.1"),
     Way(fields=FORWARDED),
@@ -120,7 +121,9 @@ class Kind:
         if way.listener == "control":
             needs_token = is_signing_in and not self.is_open and not has_page
             return "token" if needs_token and not self.bearer else None
-        if self.is_near and not is_probe and (way.fields or way.version == "1.0"):
+        # A text browser reads over HTTP/1.0, without Connection.
+        is_old = way.version == "1.0" and row.method not in ("GET", "HEAD")
+        if self.is_near and not is_probe and (way.fields or is_old):
             return "proxy"
         if self.is_open and not is_own and not is_probe:
             return "name"
