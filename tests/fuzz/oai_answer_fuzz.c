@@ -78,7 +78,7 @@ bool
 harvest_feed_begin_pass(struct harvest_feed *feed, bool is_full)
 {
     (void)is_full;
-    feed->n_held = feed->n_tombs = feed->n_unread = 0;
+    memset(feed->n_records, 0, sizeof(feed->n_records));
     return true;
 }
 
@@ -91,6 +91,21 @@ harvest_feed_end_pass(struct harvest_feed *feed, const char *position,
     (void)feed;
     (void)is_complete;
     FUZZ_ASSERT(!position[0] || !datetime_read(slice_of(position), &us));
+    return true;
+}
+
+bool
+harvest_feed_break_pass(struct harvest_feed *feed)
+{
+    (void)feed;
+    return true;
+}
+
+bool
+harvest_db_forget_stamps(struct harvest_db *db, int64_t part)
+{
+    (void)db;
+    (void)part;
     return true;
 }
 
@@ -144,12 +159,9 @@ harvest_feed_record(struct harvest_feed *feed, struct slice identifier,
                 c->author.size <= CHANGE_AUTHOR_MAX);
     if (bytes.size > 0 && !fault && c->kind != CHANGE_DELETED)
         check_document(bytes);
-    if (c->kind == CHANGE_DELETED)
-        feed->n_tombs++;
-    else if (c->loc.size > 0)
-        feed->n_held++;
-    else
-        feed->n_unread++;
+    feed->n_records[c->kind == CHANGE_DELETED ? RECORD_GONE
+                    : c->loc.size > 0         ? RECORD_HELD
+                                              : RECORD_UNREAD]++;
     return true;
 }
 
