@@ -25,7 +25,7 @@ enum list_fault {
     LIST_BAD_LOC, /* no host, too long, not of http or https */
     LIST_STRAY,   /* a url in an index, a sitemap in a list */
     LIST_BAD_CHANGE,
-    LIST_UNKNOWN, /* in an element that no standard names */
+    LIST_UNKNOWN,   /* in an element that no standard names */
     LIST_PART_GONE, /* a closed list that an index names */
     N_LIST_FAULTS
 };
