@@ -1,6 +1,5 @@
 #include "broker/base/effort.h"
 
-
 void
 efforts_init(struct efforts *efforts, unsigned most)
 {
