@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/shown_address.h"
 #include "tests/test.h"
 #include "tests/unit/config/configured.h"
 
@@ -210,6 +211,7 @@ TEST(a_public_url_names_a_host_and_maybe_a_port)
                  "--public-url: \"%s\" has something else than HOST or "
                  "HOST:PORT before its path",
                  wrong[i]);
+        shown_address(want);
         REFUSED(want, "--public-url", wrong[i]);
     }
     for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++)

@@ -398,10 +398,10 @@ TEST(a_damaged_state_is_told)
     damage("UPDATE target SET position = '" LONGER "'");
     assert_false(opens(path, SET, &why));
     assert_why(why.text, "the file is damaged");
-    damage("PRAGMA user_version = 8");
+    damage("PRAGMA user_version = 9");
     assert_false(opens(path, SET, &why));
-    assert_why(why.text, "the database is of version 8, and this program knows "
-                         "versions up to 7");
+    assert_why(why.text, "the database is of version 9, and this program knows "
+                         "versions up to 8");
 }
 
 /* The disk is full: nothing counts as noted that is not in the file. */
