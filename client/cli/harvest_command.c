@@ -9,7 +9,6 @@
 #include "client/cli/client_settings.h"
 #include "client/harvest/harvest.h"
 #include "proto/fnv1a.h"
-#include "proto/shown_address.h"
 
 struct harvest_values {
     struct harvest_options how;
@@ -200,17 +199,19 @@ usual_path(char path[STATE_PATH_MAX], const char *set, char *const *sources,
            size_t n, const char *end, bool shows)
 {
     uint64_t hash = fnv1a_text(FNV1A_BEGIN, set);
-    char *shown[2] = {strdup(set), strdup(sources[0])};
+    const char *const whole[2] = {set, sources[0]};
     char names[2][NAME_MAX_URL + 1] = {""}, name[2 * NAME_MAX_URL + 40];
 
     for (size_t i = 0; i < n; i++)
         hash = fnv1a_text(hash, sources[i]);
-    for (size_t i = 0; i < 2 && shown[0] && shown[1]; i++)
-        write_name(names[i], shows ? shown[i] : shown_address(shown[i]));
+    for (size_t i = 0; i < 2; i++) {
+        char *shown = shown_copy(whole[i]);
+
+        write_name(names[i], shows ? whole[i] : shown);
+        free(shown);
+    }
     snprintf(name, sizeof(name), "%s-from-%s-%08x%s", names[0], names[1],
              (unsigned)(hash ^ hash >> 32), end);
-    free(shown[0]);
-    free(shown[1]);
     return settings_usual_path(path, STATE_PATH_MAX, "XDG_STATE_HOME",
                                ".local/state", name);
 }

@@ -24,10 +24,22 @@ print_plain(const char *text)
         }
 }
 
+char *
+shown_copy(const char *text)
+{
+    char *shown = shown_address(strdup(text));
+
+    if (!shown) {
+        say(NO_MEMORY);
+        exit(1);
+    }
+    return shown;
+}
+
 void
 print_address(const char *text)
 {
-    char *shown = shown_address(text ? strdup(text) : NULL);
+    char *shown = text ? shown_copy(text) : NULL;
 
     print_plain(shown);
     free(shown);
@@ -80,8 +92,8 @@ put_values(FILE *to, bool is_json, const char *before, const char *members,
             text = va_arg(values, const char *);
             if (!text || (type == 'e' && !*text))
                 continue;
-            if (type == 'a' && (shown = shown_address(strdup(text))))
-                text = shown;
+            if (type == 'a')
+                text = shown = shown_copy(text);
         } else {
             number = type == 'b' ? (uint64_t)va_arg(values, int)
                                  : va_arg(values, uint64_t);

@@ -33,6 +33,10 @@ void print_plain(const char *text);
 /* The same, with no secret of an address. */
 void print_address(const char *text);
 
+/* A copy of an address as people may see it, which the caller frees. Without
+ * memory the command ends: nothing may look as if there were no address. */
+char *shown_copy(const char *text);
+
 /* Prints a name, and blanks up to column `width`, one at least. */
 void print_name(int width, const char *name);
 

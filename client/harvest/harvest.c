@@ -49,7 +49,8 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
 
     /* All but the times. */
     BUF_ADD(&text, "{\"source\":");
-    json_text(&text, slice_of(shown));
+    text.failed |= !shown;
+    json_text(&text, slice_of(shown ? shown : ""));
     free(shown);
     json_text_member(&text, "kind",
                      slice_of(sum->kind ? sum->kind : "resourcesync"));
