@@ -22,8 +22,10 @@ effort_wait(struct effort *effort, struct clients *clients,
         holding_init(&effort->place, clients, client, CLIENT_EFFORTS);
         rc = holding_add(&effort->place, 1, why);
     }
-    if (rc)
+    if (rc) {
+        effort_leave(effort);
         return rc;
+    }
     pthread_mutex_lock(&all->mutex);
     is_next = all->n < all->most;
     if (is_next)

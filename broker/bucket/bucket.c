@@ -577,23 +577,23 @@ bucket_delete(struct bucket *b, const char *key, struct problem *why)
 }
 
 enum status
-bucket_try(struct bucket *b, const char *seed, size_t size, struct problem *why)
+bucket_try(struct bucket *b, const char *seed, int fd, size_t size,
+           struct problem *why)
 {
     char key[BUCKET_KEY_SIZE];
     struct digest first;
-    FILE *file = tmpfile();
-    int fd = file ? fileno(file) : -1;
     struct problem other;
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     digest_sha256(&first, slice_of(seed));
-    if (file_write(fd, (struct slice){(char *)first.bytes, DIGEST_SIZE}) ||
+    if (ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET) ||
+        file_write(fd, (struct slice){(char *)first.bytes, DIGEST_SIZE}) ||
         ftruncate(fd, (off_t)size))
-        rc = problem_errno(why, "cannot write", "a file to send");
-    if (!rc)
-        rc = bucket_digest(fd, 0, size, key, why);
-    if (!rc)
-        rc = bucket_put(b, key, fd, size, why);
+        return problem_errno(why, "cannot write", "a file to send");
+    rc = bucket_digest(fd, 0, size, key, why);
+    if (rc)
+        return rc;
+    rc = bucket_put(b, key, fd, size, why);
     if (!rc)
         rc = bucket_get(b, key, fd, size, why);
     if (bucket_delete(b, key, rc ? &other : why))
@@ -601,8 +601,6 @@ bucket_try(struct bucket *b, const char *seed, size_t size, struct problem *why)
     if (!rc && bucket_find(b, key, NULL, why) != STATUS_NOT_FOUND)
         rc = problem(why, STATUS_CONFLICT,
                      "the bucket has an object that was deleted: %s", key);
-    if (file)
-        fclose(file);
     return rc;
 }
 

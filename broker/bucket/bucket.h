@@ -81,9 +81,10 @@ MUST_CHECK enum status bucket_get(struct bucket *bucket, const char *key,
 
 /* Tries the bucket with an object of `size` bytes, 32 at least: stores, finds,
  * reads and deletes it. STATUS_CONFLICT: all but the last. It is the same one
- * for the same `seed`, so that the next try deletes what a kill left. */
+ * for the same `seed`, so that the next try deletes what a kill left. `fd`: a
+ * file of the caller's that may be written anew. */
 MUST_CHECK enum status bucket_try(struct bucket *bucket, const char *seed,
-                                  size_t size, struct problem *why);
+                                  int fd, size_t size, struct problem *why);
 
 /* Asks whether it is there, and since when (NULL: never mind), by the clock of
  * the bucket: STATUS_OK, STATUS_NOT_FOUND. */

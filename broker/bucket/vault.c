@@ -582,16 +582,31 @@ end_round(struct vault *v, enum status rc, const struct problem *why)
               : 0;
 }
 
+/* Tries the bucket with a file in the data directory, where the broker may
+ * write: in a container, perhaps nowhere else. */
+static enum status
+try_bucket(struct vault *v, struct problem *why)
+{
+    struct file_path path = file_path("%s/bucket.new", v->options.data), seed;
+    int fd = open(path.text, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    char host[256] = "";
+    enum status rc;
+
+    if (fd < 0)
+        return problem_errno(why, "cannot make", path.text);
+    (void)unlink(path.text);
+    (void)!gethostname(host, sizeof(host) - 1);
+    seed = file_path("%s:%s", host, v->options.data);
+    rc = bucket_try(v->own, seed.text, fd, DIGEST_SIZE, why);
+    close(fd);
+    return rc;
+}
+
 static void
 run(struct thread *thread)
 {
     struct vault *v = thread->user;
     int64_t round_us = v->options.local_us / 100, again_us = 0, wait_us;
-    char host[256] = "";
-    struct file_path seed;
-
-    (void)!gethostname(host, sizeof(host) - 1);
-    seed = file_path("%s:%s", host, v->options.data);
 
     round_us = round_us < ROUND_MIN_US   ? ROUND_MIN_US
                : round_us > ROUND_MAX_US ? ROUND_MAX_US
@@ -604,7 +619,7 @@ run(struct thread *thread)
             (void)look_at_files(v, STATUS_BUSY, &why);
         } else {
             if (!v->is_tried)
-                rc = bucket_try(v->own, seed.text, DIGEST_SIZE, &why);
+                rc = try_bucket(v, &why);
             v->is_tried = !rc;
             if (rc == STATUS_CONFLICT) /* retention says it, too */
                 rc = STATUS_OK;

@@ -131,7 +131,7 @@ on_work(struct job *job)
         d->kind->discard(d);
     else if (!load_relaxed(&d->effort.is_unwanted))
         rc = (d->kind->begin ? d->kind->step : d->kind->work)(d, &why);
-    d->is_paused = rc == STATUS_AGAIN;
+    d->is_paused = rc == STATUS_AGAIN && d->effort.efforts;
     if (rc && !d->is_paused)
         d->failure = copy_problem(&why, rc);
 }
@@ -275,14 +275,18 @@ static void
 on_worked(struct job *job)
 {
     struct deferral *d = list_entry(job, struct deferral, job);
-    struct problem why;
+    struct problem why = {""};
 
     d->is_out = false;
     if (d->effort.efforts)
         effort_end(&d->effort);
-    if (d->is_paused && !load_relaxed(&d->effort.is_unwanted) &&
-        !wait_for_turn(d, &why))
-        return;
+    if (d->is_paused && !load_relaxed(&d->effort.is_unwanted)) {
+        enum status rc = wait_for_turn(d, &why);
+
+        if (!rc)
+            return;
+        d->failure = copy_problem(&why, rc);
+    }
     if (!d->kind->begin)
         answer_request(d);
     else if (d->is_over)

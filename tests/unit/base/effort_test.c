@@ -92,7 +92,6 @@ TEST(a_client_has_its_share, set_stage, clear_stage)
     while (!wait_turn(s, n, s->a))
         n++;
     assert_int_equal(n, 4);
-    effort_leave(&s->each[n]); /* as whoever is refused does */
     assert_int_equal(wait_turn(s, 5, s->b), STATUS_OK);
     effort_leave(&s->each[0]);
     assert_int_equal(wait_turn(s, 4, s->a), STATUS_OK);
