@@ -174,7 +174,7 @@ deliver_post(struct harvest_target *t, const struct harvest_post *post)
     const struct td_publish_options how = {.key = post->key};
     unsigned pause_ms = PAUSE_FIRST;
     char type[100] = "application/json";
-    bool is_passing, is_first = true;
+    bool is_passing, is_others = true; /* no attempt of ours arrived */
 
     if (post->body[0] == '-') /* "--BOUNDARY": with the bytes of copies */
         snprintf(type, sizeof(type),
@@ -185,15 +185,16 @@ deliver_post(struct harvest_target *t, const struct harvest_post *post)
         enum td_status rc = td_publish(t->client, t->url, type, post->body,
                                        post->size, &how, &receipt);
 
-        if (rc == TD_OK && receipt.is_repeat && t->has_begun && is_first)
+        if (rc == TD_OK && receipt.is_repeat && t->has_begun && is_others)
             harvest_target_say(t,
                                "the set had a post of %zu entries already: "
                                "another harvest posts the same into it",
                                post->n);
         if (rc == TD_OK)
             return note_posted(t, receipt.first, receipt.position);
-        is_first = false;
-        /* 409: the broker still works on the first attempt. */
+        if (rc == TD_UNREACHABLE)
+            is_others = false;
+        /* 409: the broker still works on an earlier attempt. */
         is_passing = rc == TD_UNREACHABLE ||
                      (rc == TD_REFUSED && td_answered(t->client, NULL) == 409);
         if (!may_try_again(t, rc, is_passing, &pause_ms)) {

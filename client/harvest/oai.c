@@ -456,7 +456,7 @@ read_answer(struct look *l, struct slice text)
     const char *first = slice_find(text, mark);
     struct slice rest = slice_between(first ? first : text.data + text.size,
                                       text.data + text.size);
-    struct slice head = slice_between(text.data, rest.data), bad;
+    struct slice head = slice_between(text.data, rest.data), bad = SLICE("");
     size_t size = 0;
 
     l->path.max = l->text.max = l->document.max = ANSWER_MAX;
