@@ -83,7 +83,8 @@ struct posting {
     struct fetch_request request;
     struct td_receipt *receipt;
     bool has_key;
-    bool is_open; /* an answer was lost: the broker may have kept the post */
+    bool is_open; /* the broker may keep, or have kept, a post of this key */
+    bool is_lost; /* an answer was lost: and that post was this one */
     unsigned pause_ms;
     int64_t end_ms; /* no attempt begins later */
 };
@@ -124,7 +125,7 @@ attempt_post(struct posting *p, unsigned *pause_ms)
     if (!rc) {
         rc = post_outcome(&answer, p->receipt, &p->client->problem);
         /* If an answer was lost, the first post is probably of this call. */
-        p->receipt->is_repeat = answer.is_replayed && !p->is_open;
+        p->receipt->is_repeat = answer.is_replayed && !p->is_lost;
         /* A proxy does not know if the broker kept the post. */
         is_lost = rc == STATUS_UNREACHABLE &&
                   (answer.status == 409 || answer.status == 502 ||
@@ -133,6 +134,7 @@ attempt_post(struct posting *p, unsigned *pause_ms)
             *pause_ms = answer.retry_after_s * 1000;
     }
     p->is_open |= is_lost;
+    p->is_lost |= is_lost && answer.status != 409; /* another's is at work */
 
     /* If no answer was lost, an unreachable broker is reported at once. */
     if (rc == STATUS_UNREACHABLE && p->has_key && p->is_open && !*pause_ms)

@@ -328,7 +328,7 @@ TEST(repeats_a_post_whose_answer_was_lost)
 }
 
 /* The broker marks a repeat. If an answer was lost, the repeated post may be of
- * this call: it counts as added. */
+ * this call: it counts as added; 409 is no lost answer, it says that another is at work. */
 TEST(says_if_the_post_was_a_repeat)
 {
     static const char replayed[] =
@@ -339,12 +339,15 @@ TEST(says_if_the_post_was_a_repeat)
     fake_answer(s->broker, 200, replayed, RECEIPT);
     fake_silence(s->broker);
     fake_answer(s->broker, 200, replayed, RECEIPT);
+    fake_answer(s->broker, 409, "application/problem+json\r\nRetry-After: 1",
+                "{}");
+    fake_answer(s->broker, 200, replayed, RECEIPT);
     fake_broker_start(s->broker);
     s->options.key = "k";
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         assert_int_equal(publish(s, "application/json", "[1]"), TD_OK);
-        assert_int_equal(s->receipt.is_repeat, i == 1);
+        assert_int_equal(s->receipt.is_repeat, i % 2);
     }
 }
 
