@@ -51,6 +51,7 @@ static const struct {
     {"Content-Encoding", offsetof(struct fetch_answer, coding)},
     {"Idempotent-Replayed", offsetof(struct fetch_answer, replayed)},
     {"Tidings-After-Digest", offsetof(struct fetch_answer, after_digest)},
+    {"Tidings-Position", offsetof(struct fetch_answer, position)},
     {"Link", offsetof(struct fetch_answer, link)},
 };
 

@@ -66,6 +66,7 @@ struct fetch_answer {
     const char *link;         /* all Link lines, joined by ", " */
     const char *replayed;     /* Idempotent-Replayed */
     const char *after_digest; /* Tidings-After-Digest */
+    const char *position;     /* Tidings-Position: the answer is of it */
     bool is_replayed;         /* it is "true": an earlier post was kept */
     const char *note;         /* of a 401: servers_token_note; or NULL */
     struct buf body;          /* empty if on_body took it */

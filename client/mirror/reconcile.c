@@ -33,8 +33,9 @@ struct reconciliation {
     int64_t set;
     char *url;
     char href[4 * URI_CHARACTERS_MAX + 1];
-    struct position place; /* of the database before the comparison */
-    struct own *own;       /* sorted by id */
+    struct position place;           /* of the database before the comparison */
+    char answered[TD_POSITION_SIZE]; /* what the last answer is of */
+    struct own *own;                 /* sorted by id */
     size_t n, capacity;
     struct digest *ids;
     struct negentropy_array array;
@@ -44,6 +45,21 @@ struct reconciliation {
 };
 
 /* Requests */
+
+struct asking {
+    struct reconciliation *r;
+    struct buf *answer;
+};
+
+static bool
+on_answer(const struct fetch_answer *answer, struct slice bytes, void *user)
+{
+    struct asking *asking = user;
+
+    snprintf(asking->r->answered, TD_POSITION_SIZE, "%s", answer->position);
+    buf_add_slice(asking->answer, bytes);
+    return !asking->answer->failed;
+}
 
 /* Posts `body`, and waits while the source still counts. `answer` gets the
  * bytes of the answer. */
@@ -57,17 +73,19 @@ ask(struct reconciliation *r, const char *query, struct slice body,
     char position[TD_POSITION_SIZE], url[sizeof(r->href) + 256];
     const struct fetch_request request = {
         .url = url, .headers = headers, .body = &body, .max_bytes = max_bytes};
+    struct asking asking = {r, answer};
     struct fetch_answer got;
     unsigned pause_ms = PAUSE_FIRST, ms;
     int64_t begun_ms = clock_steady_ms();
     enum status rc;
 
+    buf_init(answer, max_bytes);
     if (!mirror_db_set(&r->m->db, r->url, &r->set, position))
         return problem(why, STATUS_IO, "%s", r->m->why.text);
     snprintf(url, sizeof(url), "%s?after=%s%s", r->href, position, query);
     for (;;) {
         r->counts->n_requests++;
-        rc = fetch_run(client, &request, NULL, NULL, &got);
+        rc = fetch_run(client, &request, on_answer, &asking, &got);
         ms = pause_asked(&pause_ms, 5000, got.retry_after_s);
         if (rc || got.status != 503 ||
             !pause_within(PATIENCE_DEFAULT, clock_steady_ms() - begun_ms,
@@ -79,7 +97,7 @@ ask(struct reconciliation *r, const char *query, struct slice body,
     }
     if (!rc && got.status != 200)
         rc = fetch_refused(&client->problem, &got);
-    *answer = got.body;
+    buf_fini(&got.body);
     if (rc && why)
         *why = client->problem;
     return rc;
@@ -126,16 +144,6 @@ read_own(struct reconciliation *r)
     return true;
 }
 
-static void
-on_offer(const struct td_offer *offer, void *user)
-{
-    struct reconciliation *r = user;
-
-    for (size_t i = 0; i < offer->n_items && !r->href[0]; i++)
-        if (!strcmp(offer->items[i].rel, "urn:tidings:1:reconcile"))
-            snprintf(r->href, sizeof(r->href), "%s", offer->items[i].href);
-}
-
 struct reconciliation *
 reconcile_new(struct mirror *m, const char *url,
               struct reconcile_counts *counts)
@@ -150,7 +158,8 @@ reconcile_new(struct mirror *m, const char *url,
     r->have.max = r->need.max = RECONCILE_MOST * DIGEST_SIZE;
     r->hash.max = r->links.max = TEXT_MAX;
     changes_init(&r->changes);
-    if (r->url && !offer_read(m->client, url, on_offer, r) && r->href[0])
+    if (r->url && set_link(m->client, url, "urn:tidings:1:reconcile", r->href,
+                           sizeof(r->href)))
         return r;
     reconcile_free(r);
     return NULL;
@@ -192,6 +201,15 @@ reconcile_find(struct reconciliation *r, struct problem *why)
                ? problem(why, STATUS_TOO_LARGE, "more than %d resources differ",
                          RECONCILE_MOST)
                : rc;
+}
+
+bool
+reconcile_is_current(const struct reconciliation *r)
+{
+    struct position at;
+
+    return !position_read(slice_of(r->answered), &at) &&
+           !strcmp(at.epoch, r->place.epoch) && at.seq == r->place.seq;
 }
 
 /* Settling */

@@ -3,6 +3,7 @@
  * reading only what differs (Negentropy; proto/resourcesync/negentropy.h).
  *
  *     follow --> reconcile_find --> follow again --> reconcile_settle
+ *                      +-- the source is where it was ------^
  *
  * Both sides go on meanwhile, so a difference counts only if it is no lag:
  *
@@ -38,6 +39,10 @@ struct reconciliation *reconcile_new(struct mirror *m, const char *url,
  * what the source answers is no answer, or has no end. */
 MUST_CHECK enum status reconcile_find(struct reconciliation *r,
                                       struct problem *why);
+
+/* After reconcile_find: the source has compared what it had at the position of
+ * the database, so there is nothing to follow before reconcile_settle. */
+bool reconcile_is_current(const struct reconciliation *r);
 
 /* Makes the set equal to the source. */
 MUST_CHECK enum status reconcile_settle(struct reconciliation *r,

@@ -823,11 +823,12 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
     struct run *run = user;
     struct mirror *m = run->m;
-    struct set_sync *f = run->tour.stops[number].own;
+    struct source_stop *stop = &run->tour.stops[number];
+    struct set_sync *f = stop->own;
     struct set_sync new = {.run = run,
                            .m = m,
                            .number = number,
-                           .url = run->tour.stops[number].url,
+                           .url = stop->url,
                            .is_behind = true};
     char *scratch = NULL, *listing = NULL;
     bool is_open = false;
@@ -862,6 +863,9 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
     }
     timer_start(&f->quiet, QUIET_MS);
     is_open = !follow_set(f, is_visit, scratch, listing, why);
+    /* A mirror needs the dumps of the stop's later. */
+    if (is_open && !m->dir && stop->offered.url)
+        follower_offer(f->follower, &stop->offered);
 out:
     free(scratch);
     free(listing);

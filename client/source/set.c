@@ -92,6 +92,58 @@ td_set_delete(struct td_client *client, const char *set_url)
     return set_send(client, set_url, "", "DELETE", NULL, NULL);
 }
 
+/* Asks for a set's description and has its members read. The answer's body is
+ * the caller's. */
+static enum status
+read_members(struct td_client *client, const char *set_url,
+             td_member_fn *on_member, void *user, struct fetch_answer *answer)
+{
+    enum status rc = exchange_settings(client, set_url, "", NULL, NULL, answer);
+
+    if (rc || !on_member)
+        return rc;
+    rc = json_members_read(buf_slice(&answer->body), on_member, user);
+    return rc == STATUS_MEMORY ? problem_memory(&client->problem)
+           : rc                ? client_fail(client, STATUS_MALFORMED,
+                                             "the answer is no description of a set")
+                               : rc;
+}
+
+struct link_search {
+    const char *rel;
+    bool is_next; /* its address is the next one */
+    char *href;
+    size_t size;
+};
+
+static void
+on_link_member(const char *path, const char *value, void *user)
+{
+    struct link_search *l = user;
+    const char *name = strrchr(path, '.');
+
+    if (strncmp(path, "links.", 6) != 0 || !name)
+        return;
+    if (!strcmp(name, ".rel"))
+        l->is_next = !strcmp(value, l->rel);
+    else if (!strcmp(name, ".href") && l->is_next)
+        snprintf(l->href, l->size, "%s", value);
+}
+
+bool
+set_link(struct td_client *client, const char *set_url, const char *rel,
+         char *href, size_t size)
+{
+    struct link_search l = {.rel = rel, .href = href, .size = size};
+    struct fetch_answer answer;
+    enum status rc;
+
+    href[0] = '\0';
+    rc = read_members(client, set_url, on_link_member, &l, &answer);
+    buf_fini(&answer.body);
+    return !rc && href[0];
+}
+
 enum td_status
 td_set_get(struct td_client *client, const char *set_url,
            td_member_fn *on_member, void *user, char **json)
@@ -102,15 +154,7 @@ td_set_get(struct td_client *client, const char *set_url,
     if (json)
         *json = NULL;
     client_begin(client);
-    rc = exchange_settings(client, set_url, "", NULL, NULL, &answer);
-    if (!rc && on_member) {
-        rc = json_members_read(buf_slice(&answer.body), on_member, user);
-        if (rc == STATUS_MEMORY)
-            problem_memory(&client->problem);
-        else if (rc)
-            rc = client_fail(client, STATUS_MALFORMED,
-                             "the answer is no description of a set");
-    }
+    rc = read_members(client, set_url, on_member, user, &answer);
     if (!rc && json) {
         *json = slice_dup(buf_slice(&answer.body));
         if (!*json)

@@ -15,9 +15,14 @@ enum td_status set_send(struct td_client *client, const char *set_url,
                         const struct slice *json, unsigned *status);
 
 /*
- * Td_describe for code that runs inside another public call.
+ * For code that runs inside another public call: neither begins nor ends one.
  */
 
-/* As td_describe, but neither begins nor ends a public call. */
+/* Asks for the set's description, and writes the address of its last link of
+ * that relation. False: it has none that fits, or cannot be read. */
+bool set_link(struct td_client *client, const char *set_url, const char *rel,
+              char *href, size_t size);
+
+/* As td_describe. */
 enum status offer_read(struct td_client *client, const char *set_url,
                        td_offer_fn *on_offer, void *user);

@@ -1,5 +1,6 @@
 """`tidings audit` reads only what differs, where the set offers comparisons."""
 
+import json
 import re
 import sqlite3
 
@@ -8,6 +9,7 @@ import pytest
 from tidings_test.middle import Exchange, Habit, Middle
 from tidings_test.mirrored import Mirrored
 from tidings_test.negentropy import END, FINGERPRINT, LIST, write
+from tidings_test.waiting import wait_for
 
 pytestmark = pytest.mark.broker("--heartbeat", "0.2")
 
@@ -39,6 +41,11 @@ def check(done, requests=None, differing=None, **counts):
     assert found[1] == facts["position"]
     assert requests in (None, int(found[2]))
     assert differing in (None, int(found[3]))
+
+
+def lines(log):
+    """The lines of an access log; the last one may be half written."""
+    return [json.loads(line) for line in log.read_bytes().split(b"\n")[:-1]]
 
 
 def spoil_database(mirrored, sql):
@@ -113,6 +120,26 @@ def test_a_small_set(start_broker, site, tmp_path, run, start):
     mirrored.sync()
     spoil_database(mirrored, "DELETE FROM members WHERE resource = 3")
     check(mirrored.audit(), requests=2, differing=1)
+
+
+# Nothing is read that grows with the set: no list, and nothing is asked for twice.
+def test_what_ten_differences_cost(start_broker, site, tmp_path, run, start):
+    log = tmp_path / "access.log"
+    broker = start_broker("--access-log", log, "--log-format", "json")
+    mirrored = Mirrored(broker.set(), site, tmp_path, run, start)
+    mirrored.change_many(1, N, "text")
+    mirrored.sync()
+    compared = lambda: [one for one in lines(log) if one["path"].endswith("/reconcile") and one["status"] == 200]
+    mirrored.audit()  # the broker counts
+    wait_for("the line of the last request", compared)
+    begin = len(lines(log))
+    spoil_database(mirrored, "DELETE FROM members WHERE resource BETWEEN 3 AND 12")
+    check(mirrored.audit(), requests=2, differing=10)
+    wait_for("those of the second audit", lambda: len(compared()) == 3)
+    cost = lines(log)[begin:]
+    routes = sorted(one["route"].removeprefix("/sets/{set}") for one in cost)
+    assert routes == ["", "", "/capabilitylist.xml", "/reconcile", "/reconcile"]
+    assert sum(one["in"] + one["out"] for one in cost) < 100_000
 
 
 class Liar(Middle):
