@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "client/harvest/oai.h"
+#include "proto/fnv1a.h"
 #include "proto/resourcesync/json.h"
 #include "proto/shown_address.h"
 
@@ -46,6 +47,7 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     bool is_good = true;
     char *shown = shown_address(strdup(sum->url));
     struct buf text = {.max = REPORT_MAX};
+    uint64_t told;
 
     /* All but the times. */
     BUF_ADD(&text, "{\"source\":");
@@ -68,20 +70,15 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     json_number_member(&text, "dropped_links", sum->counts.dropped_links);
     if (!t->options->is_once && t->options->every_ms >= 1000)
         json_number_member(&text, "every_s", t->options->every_ms / 1000);
-    BUF_ADD(&text, "\0");
-    if (text.failed ||
-        (is_recent && t->reported && !strcmp(t->reported, text.data)))
-        goto out;
-    free(t->reported);
-    t->reported = strdup(text.data);
-    t->reported_ms = clock_steady_ms();
-    text.size--;
+    told = fnv1a(FNV1A_BEGIN, buf_slice(&text));
     json_time_member(&text, "complete_as_of", sum->complete_us);
     json_time_member(&text, "last_look", clock_now_us());
     BUF_ADD(&text, "}");
-    if (!text.failed)
+    if (!text.failed && !(is_recent && t->reported == told)) {
+        t->reported = told;
+        t->reported_ms = clock_steady_ms();
         is_good = harvest_target_report(t, buf_slice(&text));
-out:
+    }
     buf_fini(&text);
     return is_good;
 }
@@ -96,6 +93,7 @@ struct reader {
     bool has_ended;               /* on_end came */
     bool is_done;                 /* is_once: its look is over */
     bool is_split;    /* it has several sets: their readers follow */
+    size_t n_sets;    /* of these */
     bool is_oai;      /* it is read as a provider of OAI-PMH (oai.h) */
     bool is_anew;     /* reads from the beginning: the set lacks something */
     uint64_t consent; /* deletions that somebody consented to; 0: none */
@@ -116,7 +114,6 @@ struct harvest {
     struct harvest_outbox outbox;
     struct reader **readers;
     size_t n_readers, capacity;
-    bool is_other; /* the set is another one: all readers begin anew */
     bool has_said_strays;
 };
 
@@ -228,6 +225,8 @@ heed_consent(struct reader *r)
     return is_good;
 }
 
+#define OTHERS_CHANGED "others have changed resources in the set"
+
 /* Looks for what others did to the set, and has it repaired. */
 static bool
 look_at_set(struct reader *r)
@@ -235,18 +234,17 @@ look_at_set(struct reader *r)
     struct harvest *h = r->harvest;
     bool is_due;
 
-    if (!harvest_target_look(&h->target, &h->is_other) ||
-        (!h->is_other && !heed_consent(r)))
+    if (!harvest_target_look(&h->target) ||
+        (!h->target.is_other && !heed_consent(r)))
         return false;
-    if (r->feed.has_log || h->is_other)
+    if (r->feed.has_log || h->target.is_other)
         return true;
     if (!harvest_db_is_due(&h->target.db, r->feed.part.id, &is_due))
         return false;
     if (is_due && r->feed.has_only_list)
         r->is_anew = true;
     else if (is_due)
-        snprintf(r->feed.suspicion, sizeof(r->feed.suspicion),
-                 "others have changed resources in the set");
+        strcpy(r->feed.suspicion, OTHERS_CHANGED);
     return true;
 }
 
@@ -301,17 +299,19 @@ end_look(struct reader *r)
 
 /* A follower */
 
-/* Has the follower compare because of `why`, or as a matter of routine. */
+/* Has the follower compare because of `why`. */
 static void
-compare_now(struct reader *r, const char *why, bool is_routine)
+compare_now(struct reader *r, const char *why)
 {
-    char text[HARVEST_TEXT_SIZE];
-
-    r->feed.is_routine = is_routine;
-
-    snprintf(text, sizeof(text), "%s", why);
+    td_follower_compare(r->follower, why);
     r->feed.suspicion[0] = '\0';
-    td_follower_compare(r->follower, text);
+}
+
+/* True if the follower ends because another one takes its place. */
+static bool
+is_to_end(const struct reader *r)
+{
+    return r->is_anew || r->is_reopened || r->harvest->target.is_other;
 }
 
 static int
@@ -327,10 +327,12 @@ on_message(const struct td_message *message, void *user)
         end_with_target(h);
         return 1;
     }
-    if (r->is_anew || r->is_reopened || h->is_other)
+    if (is_to_end(r))
         return 1;
-    if (r->feed.suspicion[0])
-        compare_now(r, r->feed.suspicion, false);
+    if (r->feed.suspicion[0]) {
+        r->feed.is_routine = false;
+        compare_now(r, r->feed.suspicion);
+    }
     return 0;
 }
 
@@ -434,7 +436,7 @@ on_end(enum td_status rc, const char *why, void *user)
     struct harvest *h = r->harvest;
 
     r->has_ended = true;
-    if (h->target.is_over || r->is_anew || r->is_reopened || h->is_other)
+    if (h->target.is_over || is_to_end(r))
         return;
     if (!harvest_feed_flush(&h->outbox) || (rc == TD_OK && !end_look(r))) {
         end_with_target(h);
@@ -458,18 +460,24 @@ may_be_provider(const struct reader *r)
            (!r->feed.part.position[0] && strcasestr(r->url, "oai"));
 }
 
+static bool
+is_time_to_compare(const struct reader *r)
+{
+    return clock_now_us() - r->feed.part.compared_us >=
+           (int64_t)r->harvest->options->compare_ms * 1000;
+}
+
 /* Reads a provider of OAI-PMH: one look. */
 static bool
 read_oai(struct reader *r, const char *after)
 {
     struct harvest_target *t = &r->harvest->target;
     const struct harvest_options *how = t->options;
-    int64_t age_us = clock_now_us() - r->feed.part.compared_us;
     struct problem why = {.text = ""};
     enum td_status rc;
 
     if ((how->is_once && (r->feed.part.doubt[0] || r->feed.counts.held_back)) ||
-        age_us >= (int64_t)how->compare_ms * 1000)
+        is_time_to_compare(r))
         after = "";
     if (how->stores_records && strstr(r->url, "verb=ListIdentifiers"))
         return HARVEST_TARGET_FAIL(t, HARVEST_USAGE,
@@ -549,15 +557,13 @@ open_follower(struct reader *r)
         return true;
     /* Asks for a comparison (R-430): where others have disturbed the set, or in
      * doubt; once in a run that ends; or when the last one was long ago. */
+    r->feed.is_routine = !is_due && !r->feed.part.doubt[0];
     if (is_due)
-        compare_now(r, "others have changed resources in the set", false);
-    else if (r->feed.part.doubt[0])
-        compare_now(r, r->feed.part.doubt, false);
-    else if (how->is_once || clock_now_us() - r->feed.part.compared_us >=
-                                 (int64_t)how->compare_ms * 1000)
-        compare_now(r, "it is time to compare", true);
-    else
-        r->feed.is_routine = true;
+        compare_now(r, OTHERS_CHANGED);
+    else if (!r->feed.is_routine)
+        compare_now(r, r->feed.part.doubt);
+    else if (how->is_once || is_time_to_compare(r))
+        compare_now(r, "it is time to compare");
     return true;
 }
 
@@ -603,73 +609,64 @@ add_reader(struct harvest *h, const struct harvest_source *source,
            const char *url)
 {
     struct reader *r = calloc(1, sizeof(*r));
+    char *own = strdup(url);
     int64_t us;
 
-    if (!ONE_MORE(h->readers, &h->capacity, h->n_readers) || !r ||
-        !(r->url = strdup(url)))
-        goto failed;
-    r->harvest = h;
-    r->source = source;
-    if (!harvest_db_part(&h->target.db, source->url, url, &r->feed.part) ||
-        !name_listing(r)) {
-        free_reader(r);
-        return end_with_target(h);
+    if (!r || !own || !ONE_MORE(h->readers, &h->capacity, h->n_readers) ||
+        (source->files && client_add_source(source->files, source->url))) {
+        free(own);
+        free(r);
+        return HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, NO_MEMORY);
     }
+    h->readers[h->n_readers++] = r;
+    *r = (struct reader){.harvest = h,
+                         .source = source,
+                         .url = own,
+                         .feed = {.target = &h->target,
+                                  .db = &h->target.db,
+                                  .outbox = &h->outbox,
+                                  .url = own,
+                                  .files = source->files,
+                                  .loc.max = SIZE_MAX / 2}};
+    if (!harvest_db_part(&h->target.db, source->url, url, &r->feed.part) ||
+        !name_listing(r))
+        return end_with_target(h);
     r->feed.listed_us = r->feed.part.listed_us;
     r->is_oai = h->options->stores_records || strstr(url, "?verb=") ||
                 strstr(url, "&verb=") ||
                 !datetime_read(slice_of(r->feed.part.position), &us);
     r->feed.keeps_missing = r->is_oai; /* until it says what it keeps */
-    if (source->files && client_add_source(source->files, source->url))
-        goto failed;
-    r->feed.loc.max = SIZE_MAX / 2;
-    r->feed.target = &h->target;
-    r->feed.db = &h->target.db;
-    r->feed.outbox = &h->outbox;
-    r->feed.url = r->url;
-    r->feed.files = source->files;
-    h->readers[h->n_readers++] = r;
     return true;
-
-failed:
-    if (r)
-        free_reader(r);
-    return HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, NO_MEMORY);
 }
-
-struct splitting {
-    struct harvest *harvest;
-    const struct harvest_source *source;
-    size_t n;
-};
 
 static void
 on_set(const char *url, const char *why, void *user)
 {
-    struct splitting *s = user;
+    struct reader *r = user;
 
     if (why)
-        harvest_target_say(&s->harvest->target, "%s", why);
-    else if (++s->n <= SETS_MAX)
-        add_reader(s->harvest, s->source, url);
+        harvest_target_say(&r->harvest->target, "%s", why);
+    else if (++r->n_sets <= SETS_MAX)
+        add_reader(r->harvest, r->source, url);
 }
 
 /* Replaces the reader of an address that stands for several sets. */
 static bool
 split_reader(struct harvest *h, struct reader *r)
 {
-    struct splitting s = {.harvest = h, .source = r->source};
-    enum td_status rc = td_sets(r->source->client, r->url, on_set, &s);
+    enum td_status rc;
 
+    r->n_sets = 0;
+    rc = td_sets(r->source->client, r->url, on_set, r);
     if (h->target.is_over)
         return false;
-    if (s.n > SETS_MAX)
+    if (r->n_sets > SETS_MAX)
         return HARVEST_TARGET_FAIL(
             &h->target, HARVEST_USAGE,
             "%s has %zu sets; a harvest takes up to %d: name those that it "
             "should have",
-            r->url, s.n, SETS_MAX);
-    if (rc && !s.n)
+            r->url, r->n_sets, SETS_MAX);
+    if (rc && !r->n_sets)
         return HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, "%s",
                                    td_problem(r->source->client));
     if (rc && !h->target.end)
@@ -719,9 +716,9 @@ open_due(struct harvest *h, bool are_providers)
 static bool
 open_readers(struct harvest *h)
 {
-    bool is_busy = false, is_other = h->is_other;
+    bool is_busy = false, is_other = h->target.is_other;
 
-    h->is_other = false;
+    h->target.is_other = false;
     for (size_t i = 0; i < h->n_readers && !h->target.is_over; i++) {
         struct reader *r = h->readers[i];
 
@@ -780,12 +777,11 @@ static bool
 begin_harvest(struct harvest *h)
 {
     char other[HARVEST_TEXT_SIZE];
-    bool is_other;
 
     if (!take_filter(h))
         return false;
-    if (!harvest_target_begin(&h->target, &is_other) ||
-        !harvest_target_look(&h->target, &is_other) || !find_other(h, other))
+    if (!harvest_target_begin(&h->target) || !harvest_target_look(&h->target) ||
+        !find_other(h, other))
         return end_with_target(h);
     /* A source that the command names no longer would keep its resources for
      * ever. */
@@ -833,7 +829,6 @@ harvest_run(const struct harvest_options *options)
                               (f->counts.left_out && !options->skips_bad)))
             h.target.end = HARVEST_PARTIAL;
     }
-    free(h.target.reported);
     for (size_t i = 0; i < h.n_readers; i++)
         free_reader(h.readers[i]);
     free(h.readers);

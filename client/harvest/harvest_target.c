@@ -213,7 +213,6 @@ struct reading {
     uint64_t found;             /* the last entry of that post; 0: none */
     bool is_adoption;
     bool has_failed; /* the state */
-    char position[TD_POSITION_SIZE];
 };
 
 /* Reads the set's entries after `after`, NULL: all of it. */
@@ -254,7 +253,7 @@ on_sought(const struct td_message *message, void *user)
         if (post_search_next(r->search,
                              harvest_text_of(&message->changes[i]))) {
             r->found = message->changes[i].seq;
-            position_write(r->position, message->position, r->found);
+            position_write(r->target->position, message->position, r->found);
         }
     return r->found > 0;
 }
@@ -275,7 +274,7 @@ look_for(struct harvest_target *t, const struct harvest_post *post)
     if (!post_search_init(&search, post))
         HARVEST_TARGET_FAIL(t, HARVEST_FAILED, NO_MEMORY);
     else if (read_set(t, noted[0] ? noted : "0", on_sought, &r))
-        is_good = r.found ? note_posted(t, r.found - post->n + 1, r.position)
+        is_good = r.found ? note_posted(t, r.found - post->n + 1, t->position)
                           : deliver_post(t, post);
     post_search_fini(&search);
     return is_good;
@@ -305,43 +304,35 @@ harvest_target_post(struct harvest_target *t)
 
 /* The set */
 
-/* Where on_member stores the members of a set. */
-struct asking {
-    char *position;
-    struct harvest_target *target;
-};
-
 static void
 on_member(const char *path, const char *value, void *user)
 {
-    const struct asking *asking = user;
-    struct harvest_target *t = asking->target;
+    struct harvest_target *t = user;
 
     if (!strcmp(path, "position"))
-        snprintf(asking->position, TD_POSITION_SIZE, "%s", value);
+        snprintf(t->position, TD_POSITION_SIZE, "%s", value);
     else if (!strcmp(path, "links.0.href")) /* its URL as the broker has it */
         snprintf(t->home, HARVEST_HOME_SIZE, "%s/r/", value);
     else if (!strcmp(path, "harvest.accept_deletions"))
         number_read(slice_of(value), &t->accepted);
 }
 
-/* Asks for the set's position; "": there is no set. */
+/* Asks for the set's position. */
 static bool
-ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
+ask_position(struct harvest_target *t)
 {
     unsigned pause_ms = PAUSE_FIRST;
 
     for (;;) {
-        struct asking asking = {position, t};
         enum td_status rc;
 
-        position[0] = '\0';
+        t->position[0] = '\0';
         t->accepted = 0;
         snprintf(t->home, sizeof(t->home), "%s/r/", t->url);
-        rc = td_set_get(t->client, t->url, on_member, &asking, NULL);
+        rc = td_set_get(t->client, t->url, on_member, t, NULL);
         if (rc == TD_OK || rc == TD_GONE ||
             (rc == TD_REFUSED && td_answered(t->client, NULL) == 404)) {
-            harvest_epoch_of(t->epoch, position);
+            harvest_epoch_of(t->epoch, t->position);
             return true;
         }
         if (!may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
@@ -351,16 +342,16 @@ ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
 
 /* The state begins anew if the set is not the one that it was about. */
 static bool
-check_identity(struct harvest_target *t, const char *position, bool *is_other)
+check_identity(struct harvest_target *t)
 {
-    const char *noted = t->db.target;
+    const char *noted = t->db.target, *position = t->position;
     size_t size = strcspn(noted, "-");
 
-    *is_other =
-        noted[0] && (strncmp(position, noted, size) != 0 ||
-                     position[size] != '-' || seq_of(position) < seq_of(noted));
-    if (!*is_other)
+    if (!noted[0] ||
+        (!strncmp(position, noted, size) && position[size] == '-' &&
+         seq_of(position) >= seq_of(noted)))
         return true;
+    t->is_other = true;
     harvest_target_say(t, "%s; everything is published anew",
                        position[0] ? "the set was made anew"
                                    : "the set was removed");
@@ -401,46 +392,44 @@ on_own_message(const struct td_message *message, void *user)
         r->has_failed = !is_good;
     }
     if (message->position)
-        snprintf(r->position, sizeof(r->position), "%s", message->position);
+        snprintf(r->target->position, TD_POSITION_SIZE, "%s",
+                 message->position);
     return r->has_failed;
 }
 
 bool
-harvest_target_begin(struct harvest_target *t, bool *is_other)
+harvest_target_begin(struct harvest_target *t)
 {
     struct reading r = {.target = t, .is_adoption = true};
 
-    if (!ask_position(t, r.position) ||
-        !check_identity(t, r.position, is_other) || !harvest_target_post(t))
+    if (!ask_position(t) || !check_identity(t) || !harvest_target_post(t))
         return false;
     t->has_begun = true;
+    t->is_other = false; /* nobody has begun to read a source */
     if (!t->db.is_new)
         return true;
     /* A post that was sealed before may have moved it. */
-    return ask_position(t, r.position) &&
-           (seq_of(r.position) == 0 || read_set(t, NULL, on_own_message, &r)) &&
-           harvest_db_end_adoption(&t->db, r.position);
+    return ask_position(t) &&
+           (seq_of(t->position) == 0 ||
+            read_set(t, NULL, on_own_message, &r)) &&
+           harvest_db_end_adoption(&t->db, t->position);
 }
 
 bool
-harvest_target_look(struct harvest_target *t, bool *is_other)
+harvest_target_look(struct harvest_target *t)
 {
     const char *noted = t->db.target;
     struct reading r = {.target = t};
-    char position[TD_POSITION_SIZE];
 
-    if (t->options->is_dry) {
-        *is_other = false;
+    if (t->options->is_dry)
         return true;
-    }
-    if (!ask_position(t, position) || !check_identity(t, position, is_other))
+    if (!ask_position(t) || !check_identity(t))
         return false;
-    if (*is_other || !strcmp(position, noted))
+    if (t->is_other || !strcmp(t->position, noted))
         return true;
     return read_set(t, noted[0] ? noted : "0", on_own_message, &r) &&
            harvest_db_end_disturbance(&t->db) &&
-           harvest_db_note_target(&t->db,
-                                  r.position[0] ? r.position : position);
+           harvest_db_note_target(&t->db, t->position);
 }
 
 /* The report */

@@ -20,14 +20,18 @@ struct harvest_target {
     struct td_client *client; /* of the options, as is `url` */
     const char *url;
     struct harvest_db db;
-    struct filter filter;         /* of resources */
-    struct problem why;           /* of the state */
-    char epoch[TD_POSITION_SIZE]; /* of its log; "": there is no set yet */
-    enum harvest_end end;         /* of the harvest, as far as it is known */
-    bool is_over;                 /* the harvest has to end */
-    bool has_begun;               /* posts are this process's */
-    bool has_no_route;            /* the broker has no route for reports */
-    char *reported; /* the last report, without times; NULL: none */
+    struct filter filter;            /* of resources */
+    struct problem why;              /* of the state */
+    char epoch[TD_POSITION_SIZE];    /* of its log; "": there is no set yet */
+    char position[TD_POSITION_SIZE]; /* of the last entry that was looked at;
+                                        "": likewise */
+    bool is_other; /* the set is another one than before, or was removed: the
+                      state begins anew. Stays until the caller clears it */
+    enum harvest_end end; /* of the harvest, as far as it is known */
+    bool is_over;         /* the harvest has to end */
+    bool has_begun;       /* posts are this process's */
+    bool has_no_route;    /* the broker has no route for reports */
+    uint64_t reported;    /* FNV-1a of the last report, without its times */
     int64_t reported_ms;
     char trouble[256];            /* the last report that failed; "": none */
     char home[HARVEST_HOME_SIZE]; /* of copies (copy.h) */
@@ -69,16 +73,15 @@ enum harvest_end harvest_end_of(enum td_status rc);
 bool harvest_target_turn(struct harvest_target *t, int wait_ms);
 
 /* Learns the set, finishes the post of an earlier process, and reads the
- * resources that the set had before this state. *is_other: the set is another
- * one than before, or was removed, so that the state begins anew. */
-bool harvest_target_begin(struct harvest_target *t, bool *is_other);
+ * resources that the set had before this state. */
+bool harvest_target_begin(struct harvest_target *t);
 
 /* Posts what is sealed. */
 bool harvest_target_post(struct harvest_target *t);
 
 /* Looks whether others have posted into the set, and marks the resources that
  * they changed (harvest_db_disturb). */
-bool harvest_target_look(struct harvest_target *t, bool *is_other);
+bool harvest_target_look(struct harvest_target *t);
 
 /* Puts the report of a look to the broker. A failure is said, and ends nothing.
  * False: td_stop. */
