@@ -336,12 +336,7 @@ write_row(struct harvest_db *h, int64_t part, struct slice loc,
               loc, part, SURVEY_RESOURCE_OF(version), changed_us, is_gone);
 }
 
-static bool
-undefer(struct harvest_db *h, int64_t part, struct slice loc)
-{
-    return DO(h, "DELETE FROM deferred WHERE part = ?1 AND loc = ?2", part,
-              loc);
-}
+#define UNDEFER "DELETE FROM deferred WHERE part = ?1 AND loc = ?2"
 
 static bool
 remove_row(struct harvest_db *h, int64_t part, struct slice loc)
@@ -358,7 +353,7 @@ harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
         h->has_strays = true;
     else if (h->has_strays && !remove_row(h, 0, loc))
         return false;
-    return undefer(h, part, loc) &&
+    return DO(h, UNDEFER, part, loc) &&
            write_row(h, part, loc, version, changed_us, false);
 }
 
@@ -366,7 +361,7 @@ bool
 harvest_db_remove(struct harvest_db *h, int64_t part, struct slice loc,
                   int64_t changed_us)
 {
-    if ((h->has_strays && !remove_row(h, 0, loc)) || !undefer(h, part, loc))
+    if ((h->has_strays && !remove_row(h, 0, loc)) || !DO(h, UNDEFER, part, loc))
         return false;
     return changed_us == DATETIME_NONE
                ? remove_row(h, part, loc)
@@ -425,28 +420,6 @@ harvest_db_count(struct harvest_db *h, int64_t part, uint64_t *n)
 
 /* Records */
 
-/* Reads the first row of a query of a part, into memory of the state. */
-static bool
-next_row(struct harvest_db *h, const char *sql, int64_t part,
-         struct harvest_deferred *next)
-{
-    bool is_good;
-
-    *next = (struct harvest_deferred){.loc = {NULL, 0}};
-    buf_clear(&h->loc);
-    buf_clear(&h->hash);
-    buf_clear(&h->entry);
-    is_good = FIND(h, sql, DB_VALUES(part),
-                   DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us,
-                           &h->hash, &next->version.length));
-    next->loc = buf_slice(&h->loc);
-    next->entry = buf_slice(&h->entry);
-    next->version.hash = buf_slice(&h->hash);
-    if (h->loc.failed || h->entry.failed || h->hash.failed)
-        return !problem_memory(h->why);
-    return is_good;
-}
-
 bool
 harvest_db_record(struct harvest_db *h, int64_t part, struct slice identifier,
                   struct slice loc, int64_t pass, struct harvest_record *record)
@@ -487,21 +460,6 @@ harvest_db_drop_tombs(struct harvest_db *h, int64_t part, bool are_all)
               "UPDATE record SET state = 0" TOMBS
               " AND (?2 OR NOT coalesce(stamp > known, known IS NULL))",
               part, are_all);
-}
-
-bool
-harvest_db_next_tomb(struct harvest_db *h, int64_t part, struct slice *loc)
-{
-    struct harvest_deferred next;
-    bool is_good =
-        next_row(h, "SELECT loc, '', 0, '', 0 FROM record" TOMBS " LIMIT 1",
-                 part, &next);
-
-    *loc = next.loc;
-    return is_good &&
-           (!loc->size ||
-            DO(h, "UPDATE record SET loc = NULL WHERE part = ?1 AND loc = ?2",
-               part, *loc));
 }
 
 bool
@@ -593,28 +551,42 @@ harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
     return is_good;
 }
 
-bool
-harvest_db_next_gone(struct harvest_db *h, int64_t part, struct slice *loc)
-{
-    struct harvest_deferred next;
-    bool is_good = next_row(h,
-                            "SELECT loc, '', 0, '', 0 FROM resource"
-                            " WHERE part = ?1 AND is_held LIMIT 1",
-                            part, &next);
+/* Queues */
 
-    *loc = next.loc;
-    return is_good;
-}
+static const struct {
+    const char *first; /* selects loc, entry and version */
+    const char *take;  /* NULL: it leaves the queue with its resource */
+} queues[] = {
+    [QUEUE_HELD] = {"SELECT loc, '', 0, '', 0 FROM resource"
+                    " WHERE part = ?1 AND is_held LIMIT 1",
+                    NULL},
+    [QUEUE_DEFERRED] = {"SELECT loc, entry, " SURVEY_RESOURCE_READ
+                        " FROM deferred WHERE part = ?1 ORDER BY id LIMIT 1",
+                        UNDEFER},
+    [QUEUE_TOMBS] = {"SELECT loc, '', 0, '', 0 FROM record" TOMBS " LIMIT 1",
+                     "UPDATE record SET loc = NULL"
+                     " WHERE part = ?1 AND loc = ?2"},
+};
 
 bool
-harvest_db_next_deferred(struct harvest_db *h, int64_t part,
-                         struct harvest_deferred *next)
+harvest_db_next(struct harvest_db *h, enum harvest_queue queue, int64_t part,
+                struct harvest_waiting *next)
 {
-    return next_row(h,
-                    "SELECT loc, entry, " SURVEY_RESOURCE_READ " FROM deferred"
-                    " WHERE part = ?1 ORDER BY id LIMIT 1",
-                    part, next) &&
-           (!next->loc.size || undefer(h, part, next->loc));
+    const char *take = queues[queue].take;
+
+    buf_clear(&h->loc);
+    buf_clear(&h->hash);
+    buf_clear(&h->entry);
+    if (!FIND(h, queues[queue].first, DB_VALUES(part),
+              DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us, &h->hash,
+                      &next->version.length)))
+        return false;
+    if (h->loc.failed || h->entry.failed || h->hash.failed)
+        return !problem_memory(h->why);
+    next->loc = buf_slice(&h->loc);
+    next->entry = buf_slice(&h->entry);
+    next->version.hash = buf_slice(&h->hash);
+    return !take || !next->loc.size || DO(h, take, part, next->loc);
 }
 
 /* Posts */

@@ -177,11 +177,6 @@ bool harvest_db_note_record(struct harvest_db *db, int64_t part,
  * drops all of them, or those that are not later than what was known. */
 bool harvest_db_drop_tombs(struct harvest_db *db, int64_t part, bool are_all);
 
-/* The loc of a tombstone, which has none from now on, in memory that the next
- * call frees. loc->size 0: there are no more. */
-bool harvest_db_next_tomb(struct harvest_db *db, int64_t part,
-                          struct slice *loc);
-
 /* The next pass takes the records that wait, whatever their stamps. */
 bool harvest_db_forget_stamps(struct harvest_db *db, int64_t part);
 
@@ -215,18 +210,22 @@ bool harvest_db_end_list(struct harvest_db *db, int64_t part, int64_t as_of_us,
 bool harvest_db_held(struct harvest_db *db, int64_t part, uint64_t *n,
                      uint64_t *n_of);
 
-struct harvest_deferred {
-    struct slice loc; /* size 0: there are no more */
-    struct slice entry;
+/* Resources that wait for a decision. */
+enum harvest_queue {
+    QUEUE_HELD,     /* held back: leaves it with its resource */
+    QUEUE_DEFERRED, /* leaves it when it is handed out, as do ... */
+    QUEUE_TOMBS,    /* ... tombstones, whose records have no loc then */
+};
+
+struct harvest_waiting {
+    struct slice loc;   /* size 0: there are no more */
+    struct slice entry; /* of a deferred one, as is the version */
     struct survey_resource version;
 };
 
-/* The next one that is held back, or the next entry that was deferred, in
- * memory that the next call frees. loc->size 0: there are no more. */
-bool harvest_db_next_gone(struct harvest_db *db, int64_t part,
-                          struct slice *loc);
-bool harvest_db_next_deferred(struct harvest_db *db, int64_t part,
-                              struct harvest_deferred *next);
+/* The next one of a queue, in memory that the next call frees. */
+bool harvest_db_next(struct harvest_db *db, enum harvest_queue queue,
+                     int64_t part, struct harvest_waiting *next);
 
 /* Posts */
 

@@ -390,16 +390,16 @@ delete_resource(struct harvest_feed *f, int64_t part, struct slice loc)
            flush_full(f);
 }
 
-/* Deletes the resources of `part` that are held back. */
+/* Deletes the resources of `part` that wait in the queue. */
 static bool
-delete_held(struct harvest_feed *f, int64_t part)
+delete_all(struct harvest_feed *f, int64_t part, enum harvest_queue queue)
 {
-    struct slice loc;
+    struct harvest_waiting next;
 
-    while (harvest_db_next_gone(f->db, part, &loc))
-        if (!loc.size)
+    while (harvest_db_next(f->db, queue, part, &next))
+        if (!next.loc.size)
             return true;
-        else if (!delete_resource(f, part, loc))
+        else if (!delete_resource(f, part, next.loc))
             return false;
     return false;
 }
@@ -416,7 +416,7 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of,
 
     f->counts.held_back = 0;
     if (!survey_holds_back(&guard, n, n_of))
-        return n == 0 || delete_held(f, f->part.id);
+        return n == 0 || delete_all(f, f->part.id, QUEUE_HELD);
     f->counts.held_back = n;
     f->counts.held_of = n_of;
     return true;
@@ -426,14 +426,14 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of,
 static bool
 apply_deferred(struct harvest_feed *f, int64_t as_of_us)
 {
-    struct harvest_deferred next;
+    struct harvest_waiting next;
     struct harvest_known known;
     uint64_t n;
 
     if (!harvest_db_deferred(f->db, f->part.id, &n))
         return false;
     while (n-- > 0)
-        if (!harvest_db_next_deferred(f->db, f->part.id, &next) ||
+        if (!harvest_db_next(f->db, QUEUE_DEFERRED, f->part.id, &next) ||
             !harvest_db_look(f->db, f->part.id, next.loc, &next.version,
                              &known) ||
             (known.changed_us <= as_of_us &&
@@ -672,36 +672,16 @@ harvest_feed_record(struct harvest_feed *f, struct slice identifier,
     return keep_record(f, identifier, slice_of(had.loc), &kept, digest, &now);
 }
 
-/* Deletes what has a tombstone. */
-static bool
-delete_tombs(struct harvest_feed *f)
-{
-    struct slice loc;
-
-    while (harvest_db_next_tomb(f->db, f->part.id, &loc))
-        if (!loc.size)
-            return true;
-        else if (!delete_resource(f, f->part.id, loc))
-            return false;
-    return false;
-}
-
-bool
-harvest_feed_break_pass(struct harvest_feed *f)
-{
-    return harvest_db_drop_tombs(f->db, f->part.id, false) && delete_tombs(f) &&
-           harvest_feed_flush(f->outbox);
-}
-
 bool
 harvest_feed_end_pass(struct harvest_feed *f, const char *position,
                       bool is_whole)
 {
     if (!is_whole && !harvest_db_drop_tombs(f->db, f->part.id, false))
         return false;
-    f->has_position = true;
-    snprintf(f->position, sizeof(f->position), "%s", position);
-    return delete_tombs(f) &&
+    f->has_position = position != NULL;
+    if (position)
+        snprintf(f->position, sizeof(f->position), "%s", position);
+    return delete_all(f, f->part.id, QUEUE_TOMBS) &&
            (f->is_listing && is_whole ? settle_list(f, f->survey_us)
                                       : harvest_feed_flush(f->outbox));
 }
@@ -730,5 +710,5 @@ harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
     /* An empty list: it lacks all of them. */
     return take_outbox(f) && harvest_db_begin_list(f->db, 0) &&
            harvest_db_end_list(f->db, 0, DATETIME_NONE, &n_of, &n_of) &&
-           delete_held(f, 0) && harvest_feed_flush(f->outbox);
+           delete_all(f, 0, QUEUE_HELD) && harvest_feed_flush(f->outbox);
 }

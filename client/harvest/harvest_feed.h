@@ -85,11 +85,9 @@ bool harvest_feed_record(struct harvest_feed *feed, struct slice identifier,
                          const struct change *c, uint64_t digest,
                          struct slice bytes, const char *fault);
 
-/* The pass ended early: what it has read is good. */
-bool harvest_feed_break_pass(struct harvest_feed *feed);
-
-/* The pass has all records; `is_whole`: as many as the source counts. The next
- * one begins at `position`. */
+/* Ends the pass: what it has read is good. `is_whole`: it has as many records
+ * as the source counts. The next one begins at `position`; NULL: this one ended
+ * early, and the next one begins where it began. */
 bool harvest_feed_end_pass(struct harvest_feed *feed, const char *position,
                            bool is_whole);
 

@@ -58,6 +58,7 @@ struct look {
     struct harvest_feed *feed;
     struct problem *why;
     unsigned n_attempts; /* of a request */
+    bool stores_records;
     struct fetch *fetch; /* NULL: it has ended */
     char from[DATETIME_SIZE + 1], token[8192];
     unsigned n_pages;
@@ -87,8 +88,7 @@ struct look {
     unsigned depth;
     uint64_t n_taken; /* records */
     /* With --records: */
-    struct slice raw;    /* what the parser has not come to; data NULL: it is
-                            without */
+    struct slice raw;    /* what the parser has not come to */
     struct slice tag;    /* the last one */
     struct buf document; /* made of the content */
     struct xml_namespace spaces[SPACES_MAX]; /* declared down to the content */
@@ -102,7 +102,7 @@ fault_of(const struct look *l)
 {
     uint64_t max = l->feed->target->options->max_record_bytes;
 
-    if (!l->raw.data || !strcmp(l->status, "deleted"))
+    if (!l->stores_records || !strcmp(l->status, "deleted"))
         return NULL;
     if (l->n_contents != 1)
         return "metadata without a record";
@@ -110,17 +110,25 @@ fault_of(const struct look *l)
                                          : NULL;
 }
 
-/* Takes the datestamp of the record. */
-static void
-note_stamp(struct look *l, struct change *c)
+/* Hands the record over, with its datestamp: it is read. */
+static enum status
+hand_over(struct look *l, struct change *c, uint64_t digest, struct slice bytes,
+          const char *fault)
 {
+    struct slice identifier = slice_of(l->identifier);
+    bool is_good;
+
     (void)!entry_lastmod(slice_of(l->datestamp), c, NULL);
     l->is_disordered |= c->lastmod_us < l->last_us;
     if (c->lastmod_us > l->last_us)
         l->last_us = c->lastmod_us;
+    is_good = harvest_feed_record(l->feed, identifier, c, digest, bytes, fault);
+    l->n_taken++;
+    l->identifier[0] = l->datestamp[0] = '\0';
+    return is_good ? STATUS_OK : STATUS_STOPPED;
 }
 
-/* Hands the record over. */
+/* Makes a change of the record. */
 static enum status
 take_record(struct look *l)
 {
@@ -147,7 +155,6 @@ take_record(struct look *l)
     change_init(&c);
     if (!fault && !to.failed && !uri_check_loc(buf_slice(&to), NULL))
         c.loc = buf_slice(&to);
-    note_stamp(l, &c);
     c.kind = strcmp(l->status, "deleted") ? CHANGE_UPDATED : CHANGE_DELETED;
     c.title = slice_of(l->title);
     c.summary = slice_of(l->summary);
@@ -156,11 +163,8 @@ take_record(struct look *l)
         snprintf(f->counts.mended_text, HARVEST_TEXT_SIZE,
                  "title, description or creator too long, cut: \"%s\"",
                  problem_quote(slice_of(l->identifier)).text);
-    return harvest_feed_record(f, slice_of(l->identifier), &c,
-                               fnv1a(l->digest, buf_slice(&l->document)),
-                               buf_slice(&l->document), fault)
-               ? STATUS_OK
-               : STATUS_STOPPED;
+    return hand_over(l, &c, fnv1a(l->digest, buf_slice(&l->document)),
+                     buf_slice(&l->document), fault);
 }
 
 /* XML */
@@ -327,7 +331,7 @@ on_start(void *user, const struct xml_element *e, struct problem *why)
         memset(l->identifier, 0,
                offsetof(struct look, path) - offsetof(struct look, identifier));
     }
-    if (l->raw.data)
+    if (l->stores_records)
         begin_raw(l, e);
     for (size_t i = 0; !rc && i < e->n_attributes; i++) {
         struct slice value = xml_value(&e->attributes[i]);
@@ -361,7 +365,7 @@ on_end(void *user, struct problem *why)
     enum status rc =
         keep_text(l, slice_without_spaces(buf_slice(&l->text)), why);
 
-    if (l->raw.data)
+    if (l->stores_records)
         end_raw(l);
     if (l->document.failed)
         rc = problem_memory(why);
@@ -369,12 +373,7 @@ on_end(void *user, struct problem *why)
     while (l->path.data[--l->path.size] != '/')
         continue;
     buf_clear(&l->text);
-    if (rc || !is_record)
-        return rc;
-    rc = take_record(l);
-    l->n_taken++;
-    l->identifier[0] = l->datestamp[0] = '\0';
-    return rc;
+    return rc || !is_record ? rc : take_record(l);
 }
 
 /* Answers */
@@ -386,18 +385,15 @@ read_records(struct look *l, struct slice head, struct slice rest,
              const char *mark, struct slice *bad)
 {
     static const struct xml_events events = {on_start, on_end, on_text, NULL};
-    bool stores = l->feed->target->options->stores_records;
     struct xml *xml = xml_new(&events, l, NULL, NULL, 0);
     enum status rc = STATUS_OK;
 
     buf_clear(&l->path);
     buf_clear(&l->text);
     l->depth = 0;
-    l->raw.data = stores ? head.data : NULL;
-    l->raw.size = head.size;
+    l->raw = head;
     rc = xml ? xml_feed(xml, head, l->why) : problem_memory(l->why);
-    l->raw.data = stores ? rest.data : NULL;
-    l->raw.size = rest.size;
+    l->raw = rest;
     for (bad->size = 0; !rc && rest.size;) {
         struct slice piece = rest;
         uint64_t n = l->n_taken;
@@ -437,12 +433,9 @@ leave_record(struct look *l, struct slice bad, struct slice *rest)
         return false;
     *rest = slice_between(next, end);
     change_init(&c);
-    note_stamp(l, &c);
     c.kind = CHANGE_UPDATED;
-    if (!harvest_feed_record(l->feed, slice_of(l->identifier), &c, 0, SLICE(""),
-                             l->why->text))
+    if (hand_over(l, &c, 0, SLICE(""), l->why->text))
         return false;
-    l->identifier[0] = l->datestamp[0] = '\0';
     problem_clear(l->why);
     return true;
 }
@@ -704,7 +697,7 @@ bool
 oai_answers(struct td_client *client, struct harvest_feed *feed)
 {
     struct problem why = {.text = ""};
-    struct look l = {client, feed, &why, 1, .token = ""};
+    struct look l = {client, feed, &why, 1, .fetch = NULL};
 
     return !identify(&l);
 }
@@ -713,7 +706,8 @@ enum td_status
 oai_read(struct td_client *client, struct harvest_feed *feed, const char *after,
          struct problem *why)
 {
-    struct look l = {client, feed, why, ATTEMPTS, .token = ""};
+    struct look l = {client, feed, why, ATTEMPTS,
+                     .stores_records = feed->target->options->stores_records};
     unsigned n_anew = 0;
     int64_t us;
     enum status rc = identify(&l);
@@ -735,7 +729,8 @@ oai_read(struct td_client *client, struct harvest_feed *feed, const char *after,
     feed->is_unproven = rc || why->text[0] || (!l.is_persistent && l.from[0]);
     /* What was read before is good. */
     if (rc && rc != STATUS_STOPPED && (l.n_pages || count_records(feed)))
-        rc = harvest_feed_break_pass(feed) ? STATUS_OK : STATUS_STOPPED;
+        rc = harvest_feed_end_pass(feed, NULL, false) ? STATUS_OK
+                                                      : STATUS_STOPPED;
     if (rc)
         problem_prefix(why, rc, "%.300s: ", feed->url);
     return td_status_of(rc);

@@ -217,8 +217,7 @@ TEST(a_list_holds_back_what_it_lacks)
     struct harvest_db *h = open_state(state);
     struct harvest_part part = part_of(h, SOURCE);
     const struct survey_resource time = version_of(5, "", LENGTH_NONE);
-    struct harvest_deferred next;
-    struct slice loc;
+    struct harvest_waiting next;
     uint64_t n, n_of;
 
     for (char i = '1'; i <= '4'; i++) {
@@ -230,11 +229,11 @@ TEST(a_list_holds_back_what_it_lacks)
     assert_true(harvest_db_begin_list(h, 1));
     assert_true(harvest_db_list(h, 1, slice_of("u:1"), true));
     assert_true(harvest_db_defer(h, 1, slice_of("u:1"), &time, SLICE("{}")));
-    assert_true(harvest_db_next_deferred(h, 1, &next));
+    assert_true(harvest_db_next(h, QUEUE_DEFERRED, 1, &next));
     assert_true(slice_is(next.loc, "u:1") && slice_is(next.entry, "{}"));
     assert_int_equal(next.version.lastmod_us, 5);
     assert_int_equal(next.version.length, LENGTH_NONE);
-    assert_true(harvest_db_next_deferred(h, 1, &next));
+    assert_true(harvest_db_next(h, QUEUE_DEFERRED, 1, &next));
     assert_int_equal(next.loc.size, 0);
     assert_true(harvest_db_end_list(h, 1, 50, &n, &n_of));
     assert_int_equal(n, 2);
@@ -246,11 +245,11 @@ TEST(a_list_holds_back_what_it_lacks)
     assert_true(harvest_db_keep(h, 1, slice_of("u:2"), &none, DATETIME_NONE));
     assert_true(harvest_db_held(h, 1, &n, &n_of));
     assert_int_equal(n, 1);
-    assert_true(harvest_db_next_gone(h, 1, &loc));
-    assert_true(slice_is(loc, "u:3"));
-    assert_true(harvest_db_remove(h, 1, loc, DATETIME_NONE));
-    assert_true(harvest_db_next_gone(h, 1, &loc));
-    assert_int_equal(loc.size, 0);
+    assert_true(harvest_db_next(h, QUEUE_HELD, 1, &next));
+    assert_true(slice_is(next.loc, "u:3"));
+    assert_true(harvest_db_remove(h, 1, next.loc, DATETIME_NONE));
+    assert_true(harvest_db_next(h, QUEUE_HELD, 1, &next));
+    assert_int_equal(next.loc.size, 0);
     harvest_db_close(h);
 }
 
