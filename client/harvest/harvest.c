@@ -88,7 +88,7 @@ struct reader {
     const struct harvest_source *source;
     struct harvest_feed feed;
     char *url;
-    char *listing;
+    char listing[PATH_MAX + 64];
     struct td_follower *follower; /* NULL: it has ended, or has not begun */
     bool has_ended;               /* on_end came */
     bool is_done;                 /* is_once: its look is over */
@@ -473,20 +473,20 @@ read_oai(struct reader *r, const char *after)
 {
     struct harvest_target *t = &r->harvest->target;
     const struct harvest_options *how = t->options;
+    const char *wrong = how->republishes      ? "--republish takes no OAI-PMH"
+                        : t->filter.text_size ? "--filter takes no OAI-PMH"
+                                              : NULL;
     struct problem why = {.text = ""};
     enum td_status rc;
+
+    if (how->stores_records && strstr(r->url, "verb=ListIdentifiers"))
+        wrong = "--records needs ListRecords: ListIdentifiers has no records";
+    if (wrong)
+        return HARVEST_TARGET_FAIL(t, HARVEST_USAGE, "%s", wrong);
 
     if ((how->is_once && (r->feed.part.doubt[0] || r->feed.counts.held_back)) ||
         is_time_to_compare(r))
         after = "";
-    if (how->stores_records && strstr(r->url, "verb=ListIdentifiers"))
-        return HARVEST_TARGET_FAIL(t, HARVEST_USAGE,
-                                   "--records needs ListRecords: "
-                                   "ListIdentifiers has no records");
-    if (how->republishes || t->filter.text_size)
-        return HARVEST_TARGET_FAIL(t, HARVEST_USAGE, "%s takes no OAI-PMH",
-                                   how->republishes ? "--republish"
-                                                    : "--filter");
     r->is_oai = true;
     rc = oai_read(r->source->client, &r->feed, after, &why);
     if (rc == TD_STOPPED)
@@ -575,7 +575,6 @@ free_reader(struct reader *r)
     td_follower_close(r->follower);
     buf_fini(&r->feed.loc);
     free(r->url);
-    free(r->listing);
     free(r);
 }
 
@@ -587,20 +586,19 @@ name_listing(struct reader *r)
 {
     static const char *const ends[] = {"", "-read"};
     struct harvest_db *db = &r->harvest->target.db;
-    char number[24] = "", path[2][PATH_MAX + 64];
+    char number[24] = "", from[PATH_MAX + 64], to[PATH_MAX + 80];
 
     if (r->feed.part.id != 1)
         snprintf(number, sizeof(number), "-%" PRId64, r->feed.part.id);
+    snprintf(r->listing, sizeof(r->listing), "%s.list%s", db->path, number);
     for (size_t i = 0; db->scratch[0] && i < N_ELEMENTS(ends); i++) {
-        snprintf(path[0], sizeof(path[0]), "%s.list%s%s",
-                 r->harvest->options->state, number, ends[i]);
-        snprintf(path[1], sizeof(path[1]), "%s.list%s%s", db->path, number,
-                 ends[i]);
-        if (!access(path[0], F_OK) && db_copy(path[0], path[1], db->why))
+        snprintf(from, sizeof(from), "%s.list%s%s", r->harvest->options->state,
+                 number, ends[i]);
+        snprintf(to, sizeof(to), "%s%s", r->listing, ends[i]);
+        if (!access(from, F_OK) && db_copy(from, to, db->why))
             return false;
     }
-    return asprintf(&r->listing, "%s.list%s", db->path, number) >= 0 ||
-           !problem_memory(db->why);
+    return true;
 }
 
 /* Adds a reader of a set. */

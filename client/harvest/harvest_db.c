@@ -196,12 +196,6 @@ commit_target(struct harvest_db *h, bool is_good, const char *position)
 }
 
 bool
-harvest_db_note_target(struct harvest_db *h, const char *position)
-{
-    return commit_target(h, true, position);
-}
-
-bool
 harvest_db_end_adoption(struct harvest_db *h, const char *position)
 {
     h->is_new =
@@ -384,7 +378,7 @@ harvest_db_disturb(struct harvest_db *h, struct slice loc,
 }
 
 bool
-harvest_db_end_disturbance(struct harvest_db *h)
+harvest_db_end_disturbance(struct harvest_db *h, const char *position)
 {
     static const char mark[] =
         "UPDATE resource SET is_due = 1 FROM disturbed d"
@@ -395,7 +389,8 @@ harvest_db_end_disturbance(struct harvest_db *h)
         " AND d.hash <> resource.hash));"
         "DELETE FROM disturbed;";
 
-    return begin_rows(h) && commit_rows(h, !db_exec(&h->db, mark, h->why));
+    return commit_target(h, begin_rows(h) && !db_exec(&h->db, mark, h->why),
+                         position);
 }
 
 bool

@@ -69,8 +69,6 @@ void harvest_db_close(struct harvest_db *db);
 
 /* The set */
 
-bool harvest_db_note_target(struct harvest_db *db, const char *position);
-
 bool harvest_db_end_adoption(struct harvest_db *db, const char *position);
 
 /* The doubt of a source that is not wholly read with another filter yet. */
@@ -136,7 +134,10 @@ bool harvest_db_remove(struct harvest_db *db, int64_t part, struct slice loc,
  * the loc in another version are due: they no longer have it `is_same`. */
 bool harvest_db_disturb(struct harvest_db *db, struct slice loc,
                         const struct survey_resource *version);
-bool harvest_db_end_disturbance(struct harvest_db *db);
+
+/* All that others did up to the set's position is known. */
+bool harvest_db_end_disturbance(struct harvest_db *db, const char *position);
+
 bool harvest_db_is_due(struct harvest_db *db, int64_t part, bool *is_due);
 
 bool harvest_db_count(struct harvest_db *db, int64_t part, uint64_t *n);

@@ -428,8 +428,7 @@ harvest_target_look(struct harvest_target *t)
     if (t->is_other || !strcmp(t->position, noted))
         return true;
     return read_set(t, noted[0] ? noted : "0", on_own_message, &r) &&
-           harvest_db_end_disturbance(&t->db) &&
-           harvest_db_note_target(&t->db, t->position);
+           harvest_db_end_disturbance(&t->db, t->position);
 }
 
 /* The report */

@@ -104,13 +104,10 @@ begin_transaction(struct survey *l)
     return end_step(l, db_begin(&l->db, &l->why));
 }
 
-/* The number that a query comes to. */
-static bool
-ask_number(struct survey *l, const char *text, uint64_t *number)
-{
-    return end_step(l, db_find(&l->db, NULL, &l->why, NULL, text, DB_VALUES(),
-                               DB_INTO(number)));
-}
+/* Reads the row of a query without parameters. */
+#define ASK(l, text, ...)                                          \
+    end_step((l), db_find(&(l)->db, NULL, &(l)->why, NULL, (text), \
+                          DB_VALUES(), DB_INTO(__VA_ARGS__)))
 
 /* Opening */
 
@@ -399,7 +396,7 @@ see_unchanged(struct survey *l)
     l->is_seeing = false;
     if (!is_good || !l->room || !l->room->limits.max_resources)
         return is_good;
-    return ask_number(l, "SELECT count(*) FROM seen", &n) &&
+    return ASK(l, "SELECT count(*) FROM seen", &n) &&
            !source_limits_check_resources(l->room, n, &l->why);
 }
 
@@ -493,24 +490,24 @@ survey_compare(struct survey *l, const struct survey_guard *guard)
 {
     int64_t now_us = clock_now_us();
     struct survey_guard all = *guard;
-    uint64_t is_unchanged, n_deleted, leaves_out_more;
-    bool is_held;
+    bool is_unchanged, leaves_out_more, is_held;
+    uint64_t n_deleted;
 
     /* No document with resources has changed, and none is missing. */
-    if (!ask_number(l,
-                    "SELECT is_read AND NOT EXISTS (SELECT 1 FROM seen)"
-                    " AND NOT EXISTS (SELECT 1 FROM resource WHERE document"
-                    "  NOT IN (SELECT id FROM read WHERE is_same))"
-                    " FROM listing",
-                    &is_unchanged))
+    if (!ASK(l,
+             "SELECT is_read AND NOT EXISTS (SELECT 1 FROM seen)"
+             " AND NOT EXISTS (SELECT 1 FROM resource WHERE document"
+             "  NOT IN (SELECT id FROM read WHERE is_same))"
+             " FROM listing",
+             &is_unchanged))
         return false;
     if (is_unchanged)
         return true;
     if (!see_unchanged(l) ||
-        !ask_number(l, "SELECT count(*) FROM resource WHERE " NOT_SEEN,
-                    &n_deleted) ||
-        !ask_number(l, "SELECT (" SUM_LEFT_OUT ") > left_out FROM listing",
-                    &leaves_out_more))
+        !ASK(l,
+             "SELECT (SELECT count(*) FROM resource WHERE " NOT_SEEN
+             "), (" SUM_LEFT_OUT ") > left_out FROM listing",
+             &n_deleted, &leaves_out_more))
         return false;
     all.is_doubtful |= leaves_out_more;
     is_held = survey_holds_back(&all, n_deleted, l->extent.n_resources);

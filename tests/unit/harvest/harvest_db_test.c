@@ -268,12 +268,12 @@ TEST(what_others_did_is_due)
     }
     assert_true(harvest_db_disturb(h, slice_of("u:1"), &had));
     assert_true(harvest_db_disturb(h, slice_of("u:4"), &had));
-    assert_true(harvest_db_end_disturbance(h));
+    assert_true(harvest_db_end_disturbance(h, "t-1"));
     assert_true(harvest_db_is_due(h, 1, &is_due));
     assert_false(is_due);
     assert_true(harvest_db_disturb(h, slice_of("u:2"), NULL));
     assert_true(harvest_db_disturb(h, slice_of("u:3"), &other));
-    assert_true(harvest_db_end_disturbance(h));
+    assert_true(harvest_db_end_disturbance(h, "t-1"));
     assert_true(look(h, 1, "u:1", &had).is_same);
     assert_false(look(h, 1, "u:2", &had).is_same);
     assert_false(look(h, 1, "u:3", &had).is_same);
@@ -417,7 +417,7 @@ TEST(what_is_not_noted_does_not_count)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &nothing), 0);
     part.complete_us = 5;
     assert_false(harvest_db_note_part(h, &part));
-    assert_false(harvest_db_note_target(h, "t-1"));
+    assert_false(harvest_db_end_disturbance(h, "t-1"));
     assert_false(harvest_db_posted(h, "t-2"));
     assert_false(harvest_db_seal(h, &part, SLICE("[1]"), 1, "a-10"));
     assert_non_null(strstr(h->why->text, path));
