@@ -117,16 +117,6 @@ struct harvest {
     bool has_said_strays;
 };
 
-/* Ends it because a feed or the set cannot go on. */
-static bool
-end_with_target(struct harvest *h)
-{
-    if (!h->target.is_over)
-        HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, "%s",
-                            h->target.why.text);
-    return false;
-}
-
 /* Looks */
 
 /* Reports a look. `not_complete`: why; "": it is complete. */
@@ -320,14 +310,10 @@ on_message(const struct td_message *message, void *user)
     struct reader *r = user;
     struct harvest *h = r->harvest;
 
-    if (h->target.is_over)
-        return 1;
-    if (!harvest_feed_message(&r->feed, message) ||
-        (message->is_caught_up && !h->options->is_once && !end_look(r))) {
-        end_with_target(h);
-        return 1;
-    }
-    if (is_to_end(r))
+    if (harvest_target_is_over(&h->target) ||
+        !harvest_feed_message(&r->feed, message) ||
+        (message->is_caught_up && !h->options->is_once && !end_look(r)) ||
+        is_to_end(r))
         return 1;
     if (r->feed.suspicion[0]) {
         r->feed.is_routine = false;
@@ -341,7 +327,7 @@ static bool
 report_failure(struct reader *r, const char *why)
 {
     r->has_failed = true;
-    return report_look(r, why) || end_with_target(r->harvest);
+    return report_look(r, why);
 }
 
 static void
@@ -354,10 +340,9 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
                            pause_ms / 1000.0);
     else
         harvest_target_say(&r->harvest->target, "%s", why);
-    if (!r->feed.is_listing && !harvest_feed_flush(&r->harvest->outbox))
-        end_with_target(r->harvest);
-    else if (pause_ms && ++r->n_troubles == TROUBLES_MAX &&
-             !r->harvest->options->is_once)
+    if ((r->feed.is_listing || harvest_feed_flush(&r->harvest->outbox)) &&
+        pause_ms && ++r->n_troubles == TROUBLES_MAX &&
+        !r->harvest->options->is_once)
         report_failure(r, why);
 }
 
@@ -436,12 +421,9 @@ on_end(enum td_status rc, const char *why, void *user)
     struct harvest *h = r->harvest;
 
     r->has_ended = true;
-    if (h->target.is_over || is_to_end(r))
+    if (harvest_target_is_over(&h->target) || is_to_end(r) ||
+        !harvest_feed_flush(&h->outbox) || (rc == TD_OK && !end_look(r)))
         return;
-    if (!harvest_feed_flush(&h->outbox) || (rc == TD_OK && !end_look(r))) {
-        end_with_target(h);
-        return;
-    }
     if (rc == TD_STOPPED)
         harvest_target_end(&h->target, HARVEST_STOPPED);
     else if (rc)
@@ -490,11 +472,11 @@ read_oai(struct reader *r, const char *after)
     r->is_oai = true;
     rc = oai_read(r->source->client, &r->feed, after, &why);
     if (rc == TD_STOPPED)
-        return end_with_target(r->harvest);
+        return false;
     if (!rc && why.text[0])
         on_doubt(why.text, r);
     on_end(rc, why.text, r);
-    return !t->is_over;
+    return !harvest_target_is_over(t);
 }
 
 static bool
@@ -525,7 +507,7 @@ open_follower(struct reader *r)
     bool is_due;
 
     if (!harvest_db_is_due(&h->target.db, r->feed.part.id, &is_due))
-        return end_with_target(h);
+        return false;
     if (!after[0])
         after = how->after ? how->after : "0";
     /* A place of a listing, from which nothing would be repaired. */
@@ -546,7 +528,7 @@ open_follower(struct reader *r)
         r->is_oai = oai_answers(r->source->client, &r->feed);
     if (r->is_oai)
         return read_oai(r, after);
-    if (h->target.is_over)
+    if (harvest_target_is_over(&h->target))
         return false;
     rc = td_follower_open(r->source->client, r->url, &options, on_message, r,
                           &r->follower);
@@ -628,7 +610,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
                                   .loc.max = SIZE_MAX / 2}};
     if (!harvest_db_part(&h->target.db, source->url, url, &r->feed.part) ||
         !name_listing(r))
-        return end_with_target(h);
+        return false;
     r->feed.listed_us = r->feed.part.listed_us;
     r->is_oai = h->options->stores_records || strstr(url, "?verb=") ||
                 strstr(url, "&verb=") ||
@@ -652,11 +634,9 @@ on_set(const char *url, const char *why, void *user)
 static bool
 split_reader(struct harvest *h, struct reader *r)
 {
-    enum td_status rc;
+    enum td_status rc = td_sets(r->source->client, r->url, on_set, r);
 
-    r->n_sets = 0;
-    rc = td_sets(r->source->client, r->url, on_set, r);
-    if (h->target.is_over)
+    if (harvest_target_is_over(&h->target))
         return false;
     if (r->n_sets > SETS_MAX)
         return HARVEST_TARGET_FAIL(
@@ -699,7 +679,8 @@ find_other(struct harvest *h, char other[HARVEST_TEXT_SIZE])
 static bool
 open_due(struct harvest *h, bool are_providers)
 {
-    for (size_t i = 0; i < h->n_readers && !h->target.is_over; i++) {
+    for (size_t i = 0; i < h->n_readers && !harvest_target_is_over(&h->target);
+         i++) {
         struct reader *r = h->readers[i];
 
         if (!r->follower && !r->is_done && !r->is_split &&
@@ -707,7 +688,7 @@ open_due(struct harvest *h, bool are_providers)
             r->begin_ms <= clock_steady_ms() && !open_follower(r))
             return false;
     }
-    return !h->target.is_over;
+    return !harvest_target_is_over(&h->target);
 }
 
 /* Opens what is due. False: nothing is left to do, or it is over. */
@@ -717,7 +698,8 @@ open_readers(struct harvest *h)
     bool is_busy = false, is_other = h->target.is_other;
 
     h->target.is_other = false;
-    for (size_t i = 0; i < h->n_readers && !h->target.is_over; i++) {
+    for (size_t i = 0; i < h->n_readers && !harvest_target_is_over(&h->target);
+         i++) {
         struct reader *r = h->readers[i];
 
         if (r->follower && (r->has_ended || is_other)) {
@@ -753,7 +735,7 @@ turn_handles(struct harvest *h)
         if (r->follower && r->has_ended)
             wait_ms = 0;
     }
-    return harvest_target_turn(&h->target, wait_ms) || end_with_target(h);
+    return harvest_target_turn(&h->target, wait_ms);
 }
 
 /* Without a filter it keeps that of the state. */
@@ -767,8 +749,7 @@ take_filter(struct harvest *h)
         return HARVEST_TARGET_FAIL(t, HARVEST_USAGE, "--filter: %s",
                                    t->why.text);
     return slice_is(filter_text(&t->filter), t->db.filter) ||
-           harvest_db_set_filter(&t->db, filter_text(&t->filter)) ||
-           end_with_target(h);
+           harvest_db_set_filter(&t->db, filter_text(&t->filter));
 }
 
 static bool
@@ -780,7 +761,7 @@ begin_harvest(struct harvest *h)
         return false;
     if (!harvest_target_begin(&h->target) || !harvest_target_look(&h->target) ||
         !find_other(h, other))
-        return end_with_target(h);
+        return false;
     /* A source that the command names no longer would keep its resources for
      * ever. */
     if (other[0])
@@ -794,7 +775,7 @@ begin_harvest(struct harvest *h)
             return false;
     for (size_t i = 0; i < h->n_readers; i++)
         if (!harvest_feed_held(&h->readers[i]->feed))
-            return end_with_target(h);
+            return false;
     return true;
 }
 
@@ -811,13 +792,13 @@ harvest_run(const struct harvest_options *options)
     buf_init(&h.outbox.body, SIZE_MAX / 2);
     buf_init(&h.outbox.parts, SIZE_MAX / 2);
     (void)!random_hex(h.outbox.boundary, COPY_BOUNDARY_SIZE);
-    if (!harvest_db_open(&h.target.db, options->state, options->set_url,
-                         options->is_dry, &h.target.why)) {
-        end_with_target(&h);
-    } else if (begin_harvest(&h)) {
+    if (harvest_db_open(&h.target.db, options->state, options->set_url,
+                        options->is_dry, &h.target.why) &&
+        begin_harvest(&h))
         while (open_readers(&h) && turn_handles(&h))
             continue;
-    }
+    if (h.target.why.rc && !h.target.is_over)
+        HARVEST_TARGET_FAIL(&h.target, HARVEST_FAILED, "%s", h.target.why.text);
     /* The harvest is partial if it holds back, leaves out or doubts
      * anything. */
     for (size_t i = 0; options->is_once && i < h.n_readers; i++) {

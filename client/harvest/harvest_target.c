@@ -67,7 +67,7 @@ harvest_target_turn(struct harvest_target *t, int wait_ms)
         if (td_service(i < how->n_sources ? how->sources[i].client
                                           : t->client) == TD_STOPPED)
             return harvest_target_end(t, HARVEST_STOPPED);
-    return !t->is_over;
+    return !harvest_target_is_over(t);
 }
 
 /* Decides what follows on a failed call, and waits if it `is_passing`. True: it

@@ -28,7 +28,7 @@ struct harvest_target {
     bool is_other; /* the set is another one than before, or was removed: the
                       state begins anew. Stays until the caller clears it */
     enum harvest_end end; /* of the harvest, as far as it is known */
-    bool is_over;         /* the harvest has to end */
+    bool is_over;         /* its reason was said */
     bool has_begun;       /* posts are this process's */
     bool has_no_route;    /* the broker has no route for reports */
     uint64_t reported;    /* FNV-1a of the last report, without its times */
@@ -50,6 +50,14 @@ harvest_target_accepts(const struct harvest_target *t)
     return given > t->accepted ? given : t->accepted;
 }
 
+/* True if the harvest has to end: for a reason that was said, or because the
+ * state failed. */
+static inline bool
+harvest_target_is_over(const struct harvest_target *t)
+{
+    return t->is_over || t->why.rc;
+}
+
 /* Says a line. */
 void harvest_target_say(const struct harvest_target *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -65,8 +73,7 @@ bool harvest_target_end(struct harvest_target *t, enum harvest_end end);
 /* How a harvest ends after a call that failed. */
 enum harvest_end harvest_end_of(enum td_status rc);
 
-/* The functions below return false if the harvest has to end: it is over; or
- * the state failed, as t->why says. */
+/* The functions below return false if the harvest is over. */
 
 /* Waits until a handle has work, for at most `wait_ms` (-1: any), and has it
  * done. */

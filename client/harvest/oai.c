@@ -591,8 +591,7 @@ may_go_on(struct look *l, enum status rc, uint64_t *n)
     write_from(l->resume, l, l->last_us);
     harvest_target_say(l->feed->target, "%s: %s; going on from %s",
                        l->feed->url, l->why->text, l->resume);
-    l->why->rc = STATUS_OK;
-    l->why->text[0] = '\0';
+    problem_clear(l->why);
     return true;
 }
 
