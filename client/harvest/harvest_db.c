@@ -283,16 +283,15 @@ harvest_db_sources(struct harvest_db *h)
 /* Resources */
 
 bool
-harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
-                const struct survey_resource *version,
-                struct harvest_known *known)
+harvest_db_look(struct harvest_db *h, int64_t part,
+                const struct harvest_resource *r, struct harvest_known *known)
 {
     struct db_rows rows =
         ROWS(h,
              "SELECT part, " SURVEY_RESOURCE_READ ","
              " coalesce(changed, -9223372036854775808), is_gone, is_due"
              " FROM resource WHERE loc = ?1",
-             loc);
+             r->loc);
     struct survey_resource had;
     int64_t its, changed_us;
     bool is_gone, is_due;
@@ -301,16 +300,16 @@ harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
     while (DB_NEXT(&rows, &its, SURVEY_RESOURCE_INTO(&had), &changed_us,
                    &is_gone, &is_due)) {
         bool is_proven;
-        bool is_alike = survey_resources_agree(&had, version, &is_proven) &&
+        bool is_alike = survey_resources_agree(&had, &r->version, &is_proven) &&
                         !is_gone && !is_due;
 
+        known->is_known |= !is_gone;
         if (its == part) {
             known->is_there = !is_gone;
             known->is_like = is_alike;
             known->is_same = is_alike && is_proven;
             known->changed_us = changed_us;
         } else if (!is_gone) {
-            known->is_stray |= its == 0;
             known->is_elsewhere |= its != 0;
             known->is_same_there |= is_alike && is_proven;
         }
@@ -340,15 +339,15 @@ remove_row(struct harvest_db *h, int64_t part, struct slice loc)
 }
 
 bool
-harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
-                const struct survey_resource *version, int64_t changed_us)
+harvest_db_keep(struct harvest_db *h, int64_t part,
+                const struct harvest_resource *r, int64_t changed_us)
 {
     if (part == 0)
         h->has_strays = true;
-    else if (h->has_strays && !remove_row(h, 0, loc))
+    else if (h->has_strays && !remove_row(h, 0, r->loc))
         return false;
-    return DO(h, UNDEFER, part, loc) &&
-           write_row(h, part, loc, version, changed_us, false);
+    return DO(h, UNDEFER, part, r->loc) &&
+           write_row(h, part, r->loc, &r->version, changed_us, false);
 }
 
 bool
@@ -492,13 +491,13 @@ harvest_db_list(struct harvest_db *h, int64_t part, struct slice loc,
 }
 
 bool
-harvest_db_defer(struct harvest_db *h, int64_t part, struct slice loc,
-                 const struct survey_resource *version, struct slice entry)
+harvest_db_defer(struct harvest_db *h, int64_t part,
+                 const struct harvest_resource *r)
 {
     return DO(h,
               "INSERT OR REPLACE INTO deferred VALUES (NULL, "
               "?, ?, " SURVEY_RESOURCE_WRITTEN ", ?)",
-              loc, part, SURVEY_RESOURCE_OF(version), entry);
+              r->loc, part, SURVEY_RESOURCE_OF(&r->version), r->entry);
 }
 
 bool
@@ -565,7 +564,7 @@ static const struct {
 
 bool
 harvest_db_next(struct harvest_db *h, enum harvest_queue queue, int64_t part,
-                struct harvest_waiting *next)
+                struct harvest_resource *next)
 {
     const char *take = queues[queue].take;
 

@@ -106,24 +106,31 @@ struct db_rows harvest_db_sources(struct harvest_db *db);
 
 /* Resources */
 
+struct harvest_resource {
+    struct slice loc;
+    struct slice entry; /* JSON */
+    struct survey_resource version;
+};
+
 /* What the state knows of a loc. */
 struct harvest_known {
     bool is_there;      /* the part has it */
     bool is_like;       /* in no other version, as far as both say */
     bool is_same;       /* in this version: the same, and both say something */
     bool is_elsewhere;  /* another part has it */
-    bool is_stray;      /* part 0 has it */
+    bool is_known;      /* a part has it: this one, another one or part 0 */
     bool is_same_there; /* one of these, in this version */
     int64_t changed_us; /* the part's last change of it, or its deletion */
 };
 
-bool harvest_db_look(struct harvest_db *db, int64_t part, struct slice loc,
-                     const struct survey_resource *version,
+bool harvest_db_look(struct harvest_db *db, int64_t part,
+                     const struct harvest_resource *resource,
                      struct harvest_known *known);
 
 /* The part has it from now on, and part 0 not any more. */
-bool harvest_db_keep(struct harvest_db *db, int64_t part, struct slice loc,
-                     const struct survey_resource *version, int64_t changed_us);
+bool harvest_db_keep(struct harvest_db *db, int64_t part,
+                     const struct harvest_resource *resource,
+                     int64_t changed_us);
 
 /* The part has it no longer. `changed_us`: of its deletion, kept until the next
  * comparison; DATETIME_NONE: not kept. */
@@ -191,11 +198,10 @@ bool harvest_db_list(struct harvest_db *db, int64_t part, struct slice loc,
 
 /* The list has it in another version, and whether that counts is decided at the
  * end; or it is a copy whose bytes could not be had (copy.h), which is tried
- * again. `entry` is copied. It comes behind all others, until the part has the
+ * again. It comes behind all others, until the part has the
  * loc, or no longer. */
-bool harvest_db_defer(struct harvest_db *db, int64_t part, struct slice loc,
-                      const struct survey_resource *version,
-                      struct slice entry);
+bool harvest_db_defer(struct harvest_db *db, int64_t part,
+                      const struct harvest_resource *deferred);
 
 /* How many there are. */
 bool harvest_db_deferred(struct harvest_db *db, int64_t part, uint64_t *n);
@@ -218,15 +224,10 @@ enum harvest_queue {
     QUEUE_TOMBS,    /* ... tombstones, whose records have no loc then */
 };
 
-struct harvest_waiting {
-    struct slice loc;   /* size 0: there are no more */
-    struct slice entry; /* of a deferred one, as is the version */
-    struct survey_resource version;
-};
-
-/* The next one of a queue, in memory that the next call frees. */
+/* The next one of a queue, in memory that the next call frees; loc.size 0: there
+ * are no more. Only a deferred one has an entry and a version. */
 bool harvest_db_next(struct harvest_db *db, enum harvest_queue queue,
-                     int64_t part, struct harvest_waiting *next);
+                     int64_t part, struct harvest_resource *next);
 
 /* Posts */
 

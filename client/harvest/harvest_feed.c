@@ -9,12 +9,6 @@
 #define ENTRIES_MAX 10000
 #define BYTES_MAX   ((size_t)4 << 20)
 
-static bool
-fail_memory(const struct harvest_feed *f)
-{
-    return HARVEST_TARGET_FAIL(f->target, HARVEST_FAILED, NO_MEMORY);
-}
-
 /* The outbox */
 
 /* True if its posts have the bytes of resources. */
@@ -44,7 +38,8 @@ harvest_feed_flush(struct harvest_outbox *o)
         buf_add_format(&o->body, "\r\n--%s--\r\n", o->boundary);
     }
     if (o->n > 0) {
-        is_good = (!o->body.failed || fail_memory(f)) &&
+        is_good = (!o->body.failed ||
+                   HARVEST_TARGET_FAIL(t, HARVEST_FAILED, NO_MEMORY)) &&
                   harvest_db_seal(f->db, &f->part, buf_slice(&o->body), o->n,
                                   position) &&
                   harvest_target_post(t);
@@ -84,22 +79,26 @@ flush_full(struct harvest_feed *f)
     return !is_full(f->outbox) || harvest_feed_flush(f->outbox);
 }
 
-/* The loc of a source's entry in the set. Lent until the next call. */
-static struct slice
-loc_of(struct harvest_feed *f, const struct td_change *c)
+/* What a source's entry describes, with its loc in the set. Lent until the next
+ * call. */
+static struct harvest_resource
+resource_of(struct harvest_feed *f, const struct td_change *c)
 {
-    if (!f->target->options->republishes)
-        return slice_of(c->loc);
-    buf_clear(&f->loc);
-    copy_write_loc(&f->loc, f->target->home, slice_of(c->loc));
-    return buf_slice(&f->loc);
+    struct harvest_resource r = {slice_of(c->loc), harvest_text_of(c),
+                                 harvest_version_of(c)};
+
+    if (f->target->options->republishes) {
+        buf_clear(&f->loc);
+        copy_write_loc(&f->loc, f->target->home, r.loc);
+        r.loc = buf_slice(&f->loc);
+    }
+    return r;
 }
 
 /* Adds the bytes of a record, or of a copy, to the post; false: they cannot be
  * had. */
 static bool
-add_bytes(struct harvest_feed *f, struct slice loc, struct slice text,
-          const struct survey_resource *version)
+add_bytes(struct harvest_feed *f, const struct harvest_resource *r)
 {
     struct harvest_target *t = f->target;
     struct harvest_outbox *o = f->outbox;
@@ -108,14 +107,15 @@ add_bytes(struct harvest_feed *f, struct slice loc, struct slice text,
     char *url;
 
     if (!f->files) {
-        copy_add_part(&o->parts, o->boundary, loc, "application/xml",
+        copy_add_part(&o->parts, o->boundary, r->loc, "application/xml",
                       f->record);
         return true;
     }
-    json_slices_member(text, "loc", &original);
+    json_slices_member(r->entry, "loc", &original);
     url = slice_dup(json_slices_text(original));
     if (url)
-        rc = copy_fetch(f->files, url, version, loc, o->boundary, &o->parts);
+        rc = copy_fetch(f->files, url, &r->version, r->loc, o->boundary,
+                        &o->parts);
     free(url);
     if (rc == TD_STOPPED || td_service(t->client) == TD_STOPPED)
         return harvest_target_end(t, HARVEST_STOPPED);
@@ -143,9 +143,9 @@ note_change(struct harvest_feed *f, struct slice loc, const char *change)
  * `change`: its kind; `is_own`: the entry says it. An entry that was in the
  * set's log changes nothing; one whose bytes cannot be had is tried again. */
 static bool
-post_change(struct harvest_feed *f, int64_t part, struct slice loc,
-            struct slice text, const struct survey_resource *version,
-            const char *change, bool is_own, int64_t changed_us)
+post_change(struct harvest_feed *f, int64_t part,
+            const struct harvest_resource *r, const char *change, bool is_own,
+            int64_t changed_us)
 {
     struct harvest_target *t = f->target;
     const struct harvest_options *how = t->options;
@@ -154,7 +154,7 @@ post_change(struct harvest_feed *f, int64_t part, struct slice loc,
                                         t->epoch,
                                         how->keeps_links,
                                         is_own ? NULL : change,
-                                        how->republishes ? loc : SLICE(""),
+                                        how->republishes ? r->loc : SLICE(""),
                                         &f->counts.dropped_links};
     bool is_deleted = !strcmp(change, "deleted");
     enum harvest_verdict verdict = HARVEST_ODD;
@@ -163,24 +163,24 @@ post_change(struct harvest_feed *f, int64_t part, struct slice loc,
     if (has_parts(f) && !f->outbox->n)
         buf_add_format(body, "--%s\r\nContent-Type: application/json\r\n\r\n",
                        f->outbox->boundary);
-    if (text.size)
-        verdict = harvest_entry(body, f->outbox->n ? ",\n" : "[", text, &rules);
+    if (r->entry.size)
+        verdict =
+            harvest_entry(body, f->outbox->n ? ",\n" : "[", r->entry, &rules);
     if (verdict == HARVEST_ODD)
         return HARVEST_TARGET_FAIL(t, HARVEST_FAILED,
                                    "%s: the entry of %.*s cannot be read",
-                                   f->url, SLICE_ARG(loc));
+                                   f->url, SLICE_ARG(r->loc));
     if (verdict == HARVEST_RING ||
-        (has_parts(f) && !is_deleted && !add_bytes(f, loc, text, version))) {
+        (has_parts(f) && !is_deleted && !add_bytes(f, r))) {
         body->size = mark;
         return !t->is_over &&
-               (verdict == HARVEST_RING ||
-                harvest_db_defer(f->db, part, loc, version, text));
+               (verdict == HARVEST_RING || harvest_db_defer(f->db, part, r));
     }
-    note_change(f, loc, change);
+    note_change(f, r->loc, change);
     if (body->failed || f->outbox->parts.failed)
-        return fail_memory(f);
-    return is_deleted ? harvest_db_remove(f->db, part, loc, changed_us)
-                      : harvest_db_keep(f->db, part, loc, version, changed_us);
+        return HARVEST_TARGET_FAIL(t, HARVEST_FAILED, NO_MEMORY);
+    return is_deleted ? harvest_db_remove(f->db, part, r->loc, changed_us)
+                      : harvest_db_keep(f->db, part, r, changed_us);
 }
 
 /* Changes */
@@ -204,43 +204,39 @@ time_of(const struct harvest_feed *f, const struct td_change *c)
 
 static bool
 apply_deletion(struct harvest_feed *f, const struct td_change *c,
-               struct slice loc, const struct harvest_known *known)
+               const struct harvest_resource *r,
+               const struct harvest_known *known)
 {
-    bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
     bool is_own = c->change && !strcmp(c->change, "deleted");
     int64_t changed_us =
         f->has_log || f->has_only_list ? DATETIME_NONE : time_of(f, c);
 
-    if (!is_known && f->target->filter.text_size)
+    if (!known->is_known && f->target->filter.text_size)
         return true;
-    if (!is_known && !f->has_log) {
+    if (!known->is_known && !f->has_log) {
         /* The source may name its deletions otherwise. */
         if (!f->suspicion[0])
             snprintf(f->suspicion, sizeof(f->suspicion),
                      "a deletion of %.*s, which the set does not have",
-                     loc.size < 300 ? (int)loc.size : 300, loc.data);
+                     r->loc.size < 300 ? (int)r->loc.size : 300, r->loc.data);
     } else if (!known->is_elsewhere) {
-        return post_change(f, f->part.id, loc, harvest_text_of(c),
-                           &survey_resource_unknown, "deleted", is_own,
-                           changed_us);
+        return post_change(f, f->part.id, r, "deleted", is_own, changed_us);
     }
-    return harvest_db_remove(f->db, f->part.id, loc, changed_us);
+    return harvest_db_remove(f->db, f->part.id, r->loc, changed_us);
 }
 
 /* Posts what the set does not have in this version. */
 static bool
-apply_resource(struct harvest_feed *f, struct slice loc,
-               const struct survey_resource *version, struct slice text,
+apply_resource(struct harvest_feed *f, const struct harvest_resource *r,
                const struct harvest_known *known)
 {
-    bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
-
     if (known->is_same)
         return true;
     if (!known->is_there && known->is_same_there)
-        return harvest_db_keep(f->db, f->part.id, loc, version, DATETIME_NONE);
-    return post_change(f, f->part.id, loc, text, version,
-                       is_known ? "updated" : "created", false, DATETIME_NONE);
+        return harvest_db_keep(f->db, f->part.id, r, DATETIME_NONE);
+    return post_change(f, f->part.id, r,
+                       known->is_known ? "updated" : "created", false,
+                       DATETIME_NONE);
 }
 
 /* A list has told of this change before: it is older than the list, which had
@@ -259,24 +255,24 @@ was_listed(const struct harvest_feed *f, const struct td_change *c,
 static bool
 apply_change(struct harvest_feed *f, const struct td_change *c)
 {
-    struct survey_resource version = harvest_version_of(c);
     bool is_deleted = (c->change && !strcmp(c->change, "deleted")) ||
                       !part_filter_passes(&f->target->filter, c, &f->loc);
-    struct slice loc = loc_of(f, c);
+    struct harvest_resource r = resource_of(f, c);
     struct harvest_known known;
 
-    if (!harvest_db_look(f->db, f->part.id, loc, &version, &known) ||
-        (f->is_replay && !harvest_db_list(f->db, f->part.id, loc, !is_deleted)))
+    if (!harvest_db_look(f->db, f->part.id, &r, &known) ||
+        (f->is_replay &&
+         !harvest_db_list(f->db, f->part.id, r.loc, !is_deleted)))
         return false;
     if (is_deleted)
-        return f->is_replay || apply_deletion(f, c, loc, &known);
+        return f->is_replay || apply_deletion(f, c, &r, &known);
     if (f->has_only_list || f->is_replay || f->is_anew ||
         (f->target->filter.text_size && !known.is_there))
-        return apply_resource(f, loc, &version, harvest_text_of(c), &known);
+        return apply_resource(f, &r, &known);
     if (!f->has_log && was_listed(f, c, &known))
-        return harvest_db_keep(f->db, f->part.id, loc, &version, time_of(f, c));
-    return post_change(f, f->part.id, loc, harvest_text_of(c), &version,
-                       c->change ? c->change : "updated", c->change != NULL,
+        return harvest_db_keep(f->db, f->part.id, &r, time_of(f, c));
+    return post_change(f, f->part.id, &r, c->change ? c->change : "updated",
+                       c->change != NULL,
                        f->has_log ? DATETIME_NONE : time_of(f, c));
 }
 
@@ -347,30 +343,29 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
 static bool
 list_resource(struct harvest_feed *f, const struct td_change *c)
 {
-    struct survey_resource version = harvest_version_of(c);
     bool is_out = !part_filter_passes(&f->target->filter, c, &f->loc);
-    struct slice loc = loc_of(f, c);
+    struct harvest_resource r = resource_of(f, c);
     struct harvest_known known;
 
     if (is_out)
         return true;
-    if (!harvest_db_look(f->db, f->part.id, loc, &version, &known) ||
-        !harvest_db_list(f->db, f->part.id, loc, true))
+    if (!harvest_db_look(f->db, f->part.id, &r, &known) ||
+        !harvest_db_list(f->db, f->part.id, r.loc, true))
         return false;
     /* A list may say less of a resource than its changes did. */
     if (known.is_same || (f->is_comparison && known.is_like))
         return true;
     /* It may have changed after the list was made. */
     if (known.changed_us != DATETIME_NONE)
-        return harvest_db_defer(f->db, f->part.id, loc, &version,
-                                harvest_text_of(c));
-    return apply_resource(f, loc, &version, harvest_text_of(c), &known);
+        return harvest_db_defer(f->db, f->part.id, &r);
+    return apply_resource(f, &r, &known);
 }
 
 /* The part has the resource no longer: deletes it if no other one has it. */
 static bool
 delete_resource(struct harvest_feed *f, int64_t part, struct slice loc)
 {
+    struct harvest_resource r = {loc, .version = survey_resource_unknown};
     struct harvest_known known;
     char text[65536];
     struct buf entry;
@@ -380,13 +375,12 @@ delete_resource(struct harvest_feed *f, int64_t part, struct slice loc)
     c.loc = loc;
     buf_init_fixed(&entry, text, sizeof(text));
     json_change(&entry, &c);
-    if (!harvest_db_look(f->db, part, loc, &survey_resource_unknown, &known))
+    r.entry = buf_slice(&entry);
+    if (!harvest_db_look(f->db, part, &r, &known))
         return false;
     if (!known.is_there || known.is_elsewhere)
         return harvest_db_remove(f->db, part, loc, DATETIME_NONE);
-    return post_change(f, part, loc, buf_slice(&entry),
-                       &survey_resource_unknown, "deleted", false,
-                       DATETIME_NONE) &&
+    return post_change(f, part, &r, "deleted", false, DATETIME_NONE) &&
            flush_full(f);
 }
 
@@ -394,7 +388,7 @@ delete_resource(struct harvest_feed *f, int64_t part, struct slice loc)
 static bool
 delete_all(struct harvest_feed *f, int64_t part, enum harvest_queue queue)
 {
-    struct harvest_waiting next;
+    struct harvest_resource next;
 
     while (harvest_db_next(f->db, queue, part, &next))
         if (!next.loc.size)
@@ -426,7 +420,7 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of,
 static bool
 apply_deferred(struct harvest_feed *f, int64_t as_of_us)
 {
-    struct harvest_waiting next;
+    struct harvest_resource next;
     struct harvest_known known;
     uint64_t n;
 
@@ -434,10 +428,9 @@ apply_deferred(struct harvest_feed *f, int64_t as_of_us)
         return false;
     while (n-- > 0)
         if (!harvest_db_next(f->db, QUEUE_DEFERRED, f->part.id, &next) ||
-            !harvest_db_look(f->db, f->part.id, next.loc, &next.version,
-                             &known) ||
+            !harvest_db_look(f->db, f->part.id, &next, &known) ||
             (known.changed_us <= as_of_us &&
-             !apply_resource(f, next.loc, &next.version, next.entry, &known)) ||
+             !apply_resource(f, &next, &known)) ||
             !flush_full(f))
             return false;
     return true;
@@ -469,8 +462,6 @@ settle_list(struct harvest_feed *f, int64_t as_of_us)
     uint64_t n, n_of;
     bool leaves_out = f->counts.left_out > f->part.n_left_out;
 
-    if (!f->is_doubtful)
-        f->part.doubt[0] = '\0';
     if (!apply_deferred(f, as_of_us) ||
         !harvest_db_end_list(f->db, f->part.id, as_of_us, &n, &n_of) ||
         !apply_deletions(f, n, n_of, f->is_doubtful || leaves_out))
@@ -480,8 +471,10 @@ settle_list(struct harvest_feed *f, int64_t as_of_us)
     f->part.compared_us = clock_now_us();
     if (as_of_us > f->part.listed_us)
         f->part.listed_us = as_of_us;
-    if (!f->is_doubtful)
+    if (!f->is_doubtful) {
+        f->part.doubt[0] = '\0';
         f->part.complete_us = datetime_earlier(as_of_us, clock_now_us());
+    }
     f->is_doubtful = false;
     f->suspicion[0] = '\0';
     f->has_position = true;
@@ -608,19 +601,20 @@ count_record(struct harvest_feed *f, struct slice identifier,
 }
 
 static bool
-apply_record(struct harvest_feed *f, struct slice loc, const struct change *c,
-             uint64_t digest)
+apply_record(struct harvest_feed *f, const struct change *c, uint64_t digest)
 {
     /* A stamp may be a day. The digest is for the state alone. */
-    const struct survey_resource version = {c->lastmod_us, {0}, digest >> 1};
+    struct harvest_resource r = {.loc = c->loc,
+                                 .version = {c->lastmod_us, {0}, digest >> 1}};
     struct harvest_known known;
     char text[65536];
     struct buf entry;
 
     buf_init_fixed(&entry, text, sizeof(text));
     json_change(&entry, c);
-    return harvest_db_look(f->db, f->part.id, loc, &version, &known) &&
-           apply_resource(f, loc, &version, buf_slice(&entry), &known);
+    r.entry = buf_slice(&entry);
+    return harvest_db_look(f->db, f->part.id, &r, &known) &&
+           apply_resource(f, &r, &known);
 }
 
 /* Applies the state of a record, which had the loc `old`, and notes it. */
@@ -634,7 +628,7 @@ keep_record(struct harvest_feed *f, struct slice identifier, struct slice old,
     if (!is_gone && old.size && !slice_equal(old, c->loc) &&
         !delete_resource(f, f->part.id, old))
         return false;
-    return (now->state != RECORD_HELD || apply_record(f, c->loc, c, digest)) &&
+    return (now->state != RECORD_HELD || apply_record(f, c, digest)) &&
            (is_gone || !c->loc.size || !f->is_listing ||
             harvest_db_list(f->db, f->part.id, c->loc, true)) &&
            harvest_db_note_record(f->db, f->part.id, identifier, c->loc, now) &&

@@ -212,7 +212,6 @@ struct reading {
     struct post_search *search; /* for an own post; NULL: what others did */
     uint64_t found;             /* the last entry of that post; 0: none */
     bool is_adoption;
-    bool has_failed; /* the state */
 };
 
 /* Reads the set's entries after `after`, NULL: all of it. */
@@ -238,8 +237,7 @@ read_set(struct harvest_target *t, const char *after, td_message_fn *on_message,
         if (rc == TD_OK || r->found)
             return true;
         db_rollback(&t->db.db); /* up to the last seal or note */
-        if (r->has_failed ||
-            !may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
+        if (t->why.rc || !may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
             return false;
     }
 }
@@ -366,35 +364,35 @@ on_own_message(const struct td_message *message, void *user)
     struct reading *r = user;
     struct harvest_db *db = &r->target->db;
 
-    for (size_t i = 0; i < message->n_changes && !r->has_failed; i++) {
+    for (size_t i = 0; i < message->n_changes && !db->why->rc; i++) {
         const struct td_change *c = &message->changes[i];
-        struct survey_resource version = harvest_version_of(c);
-        struct slice loc = slice_of(c->loc);
+        struct harvest_resource has = {.loc = slice_of(c->loc),
+                                       .version = harvest_version_of(c)};
         bool is_gone = c->change && !strcmp(c->change, "deleted");
-        bool is_good = true;
 
         if (r->target->options->republishes)
-            version.hash.size = 0; /* another one than the original's */
+            has.version.hash.size = 0; /* another one than the original's */
         /* The state has a digest of the record; one without bytes needs them.
          */
         if (r->target->options->stores_records)
-            version = (struct survey_resource){
-                c->length == LENGTH_NONE ? DATETIME_NONE : version.lastmod_us,
-                {NULL, 0},
-                LENGTH_NONE};
-        if (loc.size > 0 && !r->is_adoption)
-            is_good = harvest_db_disturb(db, loc, is_gone ? NULL : &version);
-        else if (loc.size > 0 && is_gone)
-            is_good = harvest_db_remove(db, db->adopter, loc, DATETIME_NONE);
-        else if (loc.size > 0)
-            is_good =
-                harvest_db_keep(db, db->adopter, loc, &version, DATETIME_NONE);
-        r->has_failed = !is_good;
+            has.version = (struct survey_resource){c->length == LENGTH_NONE
+                                                       ? DATETIME_NONE
+                                                       : has.version.lastmod_us,
+                                                   {NULL, 0},
+                                                   LENGTH_NONE};
+        if (!has.loc.size)
+            continue;
+        if (!r->is_adoption)
+            harvest_db_disturb(db, has.loc, is_gone ? NULL : &has.version);
+        else if (is_gone)
+            harvest_db_remove(db, db->adopter, has.loc, DATETIME_NONE);
+        else
+            harvest_db_keep(db, db->adopter, &has, DATETIME_NONE);
     }
     if (message->position)
         snprintf(r->target->position, TD_POSITION_SIZE, "%s",
                  message->position);
-    return r->has_failed;
+    return db->why->rc != STATUS_OK;
 }
 
 bool
@@ -405,6 +403,7 @@ harvest_target_begin(struct harvest_target *t)
     if (!ask_position(t) || !check_identity(t) || !harvest_target_post(t))
         return false;
     t->has_begun = true;
+    t->is_other = false; /* nobody has begun to read a source */
     t->is_other = false; /* nobody has begun to read a source */
     if (!t->db.is_new)
         return true;

@@ -137,10 +137,22 @@ static struct harvest_known
 look(struct harvest_db *h, int64_t part, const char *loc,
      const struct survey_resource *version)
 {
+    const struct harvest_resource r = {.loc = slice_of(loc),
+                                       .version = *version};
     struct harvest_known known;
 
-    assert_true(harvest_db_look(h, part, slice_of(loc), version, &known));
+    assert_true(harvest_db_look(h, part, &r, &known));
     return known;
+}
+
+static void
+keep(struct harvest_db *h, int64_t part, const char *loc,
+     const struct survey_resource *version, int64_t changed_us)
+{
+    const struct harvest_resource r = {.loc = slice_of(loc),
+                                       .version = *version};
+
+    assert_true(harvest_db_keep(h, part, &r, changed_us));
 }
 
 /* As far as both say what the version is. */
@@ -166,7 +178,7 @@ TEST(versions_are_compared)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_true(harvest_db_keep(h, 1, slice_of("u:1"), &rows[i].had, 1));
+        keep(h, 1, "u:1", &rows[i].had, 1);
         assert_int_equal(look(h, 1, "u:1", &rows[i].now).is_same,
                          rows[i].is_same);
         assert_int_equal(look(h, 1, "u:1", &rows[i].now).is_like,
@@ -182,17 +194,19 @@ TEST(a_resource_is_that_of_its_parts)
     struct harvest_db *h = open_state(state);
     struct harvest_part one = part_of(h, SOURCE), two = part_of(h, "http://c/");
     struct harvest_known known;
+    uint64_t n;
 
     assert_int_equal(one.id, 1);
     assert_int_equal(two.id, 2);
-    assert_true(harvest_db_keep(h, 0, slice_of("u:1"), &none, DATETIME_NONE));
+    keep(h, 0, "u:1", &none, DATETIME_NONE);
     known = look(h, 1, "u:1", &none);
-    assert_true(known.is_stray && known.is_same_there);
+    assert_true(known.is_known && known.is_same_there);
     assert_false(known.is_there || known.is_elsewhere);
-    assert_true(harvest_db_keep(h, 1, slice_of("u:1"), &none, 7));
+    keep(h, 1, "u:1", &none, 7);
     known = look(h, 1, "u:1", &none);
     assert_true(known.is_there && known.is_same);
-    assert_false(known.is_stray);
+    assert_true(harvest_db_count(h, 0, &n));
+    assert_int_equal(n, 0);
     assert_int_equal(known.changed_us, 7);
     known = look(h, 2, "u:1", &none);
     assert_true(known.is_elsewhere && known.is_same_there);
@@ -216,19 +230,19 @@ TEST(a_list_holds_back_what_it_lacks)
 {
     struct harvest_db *h = open_state(state);
     struct harvest_part part = part_of(h, SOURCE);
-    const struct survey_resource time = version_of(5, "", LENGTH_NONE);
-    struct harvest_waiting next;
+    const struct harvest_resource deferred = {SLICE("u:1"), SLICE("{}"),
+                                              version_of(5, "", LENGTH_NONE)};
+    struct harvest_resource next;
     uint64_t n, n_of;
 
     for (char i = '1'; i <= '4'; i++) {
         char name[] = {'u', ':', i, '\0'};
 
-        assert_true(harvest_db_keep(h, 1, slice_of(name), &none,
-                                    i == '4' ? 100 : DATETIME_NONE));
+        keep(h, 1, name, &none, i == '4' ? 100 : DATETIME_NONE);
     }
     assert_true(harvest_db_begin_list(h, 1));
     assert_true(harvest_db_list(h, 1, slice_of("u:1"), true));
-    assert_true(harvest_db_defer(h, 1, slice_of("u:1"), &time, SLICE("{}")));
+    assert_true(harvest_db_defer(h, 1, &deferred));
     assert_true(harvest_db_next(h, QUEUE_DEFERRED, 1, &next));
     assert_true(slice_is(next.loc, "u:1") && slice_is(next.entry, "{}"));
     assert_int_equal(next.version.lastmod_us, 5);
@@ -242,7 +256,7 @@ TEST(a_list_holds_back_what_it_lacks)
     harvest_db_close(h);
 
     h = open_state(state);
-    assert_true(harvest_db_keep(h, 1, slice_of("u:2"), &none, DATETIME_NONE));
+    keep(h, 1, "u:2", &none, DATETIME_NONE);
     assert_true(harvest_db_held(h, 1, &n, &n_of));
     assert_int_equal(n, 1);
     assert_true(harvest_db_next(h, QUEUE_HELD, 1, &next));
@@ -264,7 +278,7 @@ TEST(what_others_did_is_due)
     for (char i = '1'; i <= '3'; i++) {
         char name[] = {'u', ':', i, '\0'};
 
-        assert_true(harvest_db_keep(h, 1, slice_of(name), &had, 1));
+        keep(h, 1, name, &had, 1);
     }
     assert_true(harvest_db_disturb(h, slice_of("u:1"), &had));
     assert_true(harvest_db_disturb(h, slice_of("u:4"), &had));
