@@ -191,9 +191,9 @@ write_name(char to[NAME_MAX_URL + 1], const char *url)
     to[n] = '\0';
 }
 
-/* Finds the usual path of a file of the state. What is not shown counts in the
- * hash. `shows`: as earlier versions, which had secrets in names. False: there
- * is no home. */
+/* Finds the usual path of a file of the state. Its name shows parts of the URLs
+ * and a hash of the whole URLs. `shows`: as earlier versions, which had secrets
+ * in names. False: there is no home. */
 static bool
 usual_path(char path[STATE_PATH_MAX], const char *set, char *const *sources,
            size_t n, const char *end, bool shows)

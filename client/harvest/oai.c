@@ -726,7 +726,7 @@ oai_read(struct td_client *client, struct harvest_feed *feed, const char *after,
         rc = STATUS_OK;
     }
     feed->is_unproven = rc || why->text[0] || (!l.is_persistent && l.from[0]);
-    /* What was read before is good. */
+    /* The set keeps the records that came before the failure. */
     if (rc && rc != STATUS_STOPPED && (l.n_pages || count_records(feed)))
         rc = harvest_feed_end_pass(feed, NULL, false) ? STATUS_OK
                                                       : STATUS_STOPPED;
