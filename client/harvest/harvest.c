@@ -479,6 +479,18 @@ read_oai(struct reader *r, const char *after)
     return !harvest_target_is_over(t);
 }
 
+/* Asks for a comparison (R-430): where others have disturbed the set, or in
+ * doubt; once in a run that ends; or when the last one was long ago. */
+static void
+compare_at_start(struct reader *r, bool is_due)
+{
+    r->feed.is_routine = !is_due && !r->feed.part.doubt[0];
+    if (!r->feed.is_routine)
+        compare_now(r, is_due ? OTHERS_CHANGED : r->feed.part.doubt);
+    else if (r->harvest->options->is_once || is_time_to_compare(r))
+        compare_now(r, "it is time to compare");
+}
+
 static bool
 open_follower(struct reader *r)
 {
@@ -535,17 +547,8 @@ open_follower(struct reader *r)
     if (rc)
         return HARVEST_TARGET_FAIL(&h->target, harvest_end_of(rc), "%s",
                                    td_problem(r->source->client));
-    if (after[0] != '@' || after == how->after)
-        return true;
-    /* Asks for a comparison (R-430): where others have disturbed the set, or in
-     * doubt; once in a run that ends; or when the last one was long ago. */
-    r->feed.is_routine = !is_due && !r->feed.part.doubt[0];
-    if (is_due)
-        compare_now(r, OTHERS_CHANGED);
-    else if (!r->feed.is_routine)
-        compare_now(r, r->feed.part.doubt);
-    else if (how->is_once || is_time_to_compare(r))
-        compare_now(r, "it is time to compare");
+    if (after[0] == '@' && after != how->after)
+        compare_at_start(r, is_due);
     return true;
 }
 
