@@ -13,9 +13,11 @@ import xml.etree.ElementTree
 
 import pytest
 
+from tidings_test import hub
 from tidings_test.content import hashes, multipart
 from tidings_test.documents import Document
 from tidings_test.http import JSON, XML
+from tidings_test.mqtt import QUICK
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
 
@@ -82,7 +84,10 @@ def told(_shared_brokers, module_path):
 
 def locs_of_json(answer):
     facts = answer.json()
-    found = facts.get("changes", facts.get("resources"))
+    return locs_of_changes(facts.get("changes", facts.get("resources")))
+
+
+def locs_of_changes(found):
     for one in found:
         i = LOCS.index(one["loc"])
         text = f"{VALUES[i]} and more: {VALUES[i]}"
@@ -278,6 +283,105 @@ def test_streams_have_the_values_as_they_are(told, way):
     else:
         found = [one["loc"] for one in json.loads(text)["changes"]]
     assert found == LOCS
+
+
+# Messages to others: MQTT and webhooks
+
+
+def locs_of_events(text):
+    """Of one event of CloudEvents, or of an array of them."""
+    events = json.loads(text)
+    events = events if isinstance(events, list) else [events]
+    locs = locs_of_changes([event["data"] for event in events])
+    assert [event["subject"] for event in events] == locs
+    return locs
+
+
+MESSAGES = {
+    "json": (JSON, lambda text: locs_of_changes(json.loads(text)["changes"])),
+    "xml": (XML, lambda text: Document(text.decode()).locs()),
+    "cloudevent": ("application/cloudevents+json", locs_of_events),
+    "cloudevents": ("application/cloudevents-batch+json", locs_of_events),
+}
+
+
+def test_mqtt_publishes_the_values_as_they_are(mosquitto, start_bridge):
+    hearer = mosquitto.hear("#")
+    broker = start_bridge(
+        mosquitto,
+        "[mqtt json]\nout = *\nprefix = json\npublish = both",
+        "[mqtt xml]\nout = *\nprefix = xml\npublish = both\nform = xml",
+    )
+    news = broker.set("news").create()
+    news.receipt(news.send([entry(i) for i in range(len(VALUES))]))
+    for form in ("json", "xml"):
+        type, read = MESSAGES[form]
+        hearer.wait(f"{form}/news/changes/created", len(VALUES))
+        for topic in (f"{form}/news/notifications", f"{form}/news/changes/created"):
+            heard = hearer.on(topic)
+            assert [loc for one in heard for loc in read(one.payload)] == LOCS
+            for one in heard:
+                assert one.type == type
+                assert set(one.properties) == {"set", "epoch", "after", "last", "from", "until"}
+    topics = {message.topic.partition("/")[2] for message in hearer.messages}
+    assert topics <= {"news/notifications", "news/changes/created", "news/position", "status"}
+
+
+# What is rejected is a stranger's text, and so are its topic and its key.
+def test_mqtt_rejects_the_values_as_they_are(mosquitto, start_bridge):
+    broker = start_bridge(mosquitto, QUICK, "in = feed/+ -> +", options=LOGS)
+    mosquitto.wait_subscription("feed/+")
+    rejected, teller = mosquitto.hear("a/rejected").messages, mosquitto.tell()
+    for value in VALUES:
+        name = re.sub("[/+#]", "|", value)
+        teller.say(f"feed/{name}", json.dumps([{"loc": value}]), type=JSON, key=value)
+        facts = json.loads(rejected.next().payload)
+        assert (facts["topic"], facts["set"]) == (f"feed/{name}", name)
+        assert facts.get("key", value) == value
+    broker.wait_said("a message is rejected")
+    for line in list(broker.process.err):
+        assert isinstance(json.loads(line)["time"], str)
+
+
+FIELDS = {
+    *("host", "user-agent", "content-type", "content-length", "link", "tidings-delivery"),
+    *("x-hub-signature", "accept", "accept-encoding", "connection"),
+}
+
+
+@pytest.mark.broker(*hub.QUICK)
+@pytest.mark.parametrize("form", MESSAGES)
+def test_deliveries_have_the_values_as_they_are(news, callbacks, form):
+    type, read = MESSAGES[form]
+    callback = callbacks.join(news, form=form, secret="secret")
+    news.receipt(news.send([entry(i) for i in range(len(VALUES))]))
+    hub.wait_head(news, callback)
+    assert [loc for one in callback.deliveries for loc in read(one.body)] == LOCS
+    for delivery in callback.deliveries:
+        check_delivery(delivery, news)
+        assert delivery["Content-Type"] == type
+
+
+def check_delivery(delivery, of_set):
+    assert {name.lower() for name, _ in delivery.headers} <= FIELDS
+    said = {(" ".join(relations), to) for relations, to in links(delivery["Link"])}
+    assert said == {("hub", hub.url(of_set.broker)), ("self", of_set.topic)}
+
+
+# A subscriber gives a filter, and the query of its callback, which has escapes alone.
+@pytest.mark.broker(*hub.QUICK)
+def test_subscriptions_have_the_values_as_they_are(news, callbacks):
+    each = []
+    for i, loc in enumerate(LOCS):
+        target = f"/cb/{i}?{urllib.parse.quote(VALUES[i], safe='&=%')}"
+        each.append(callbacks.join(news, target, prefix=loc))
+    news.receipt(news.send([entry(i) for i in range(len(VALUES))]))
+    for loc, callback in zip(LOCS, each):
+        hub.wait_head(news, callback)
+        [delivery] = callback.deliveries
+        assert MESSAGES["xml"][1](delivery.body) == [loc]
+        assert delivery.target == callback.target
+        check_delivery(delivery, news)
 
 
 # The command-line client
