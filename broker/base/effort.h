@@ -23,12 +23,12 @@
 
 /* What a request of each kind may cost in one turn: for the rows of routes
  * (broker/http/route_table.h) and documents (broker/documents/documents.h). */
-#define EFFORT_TURN   400000  /* of work that goes on in its next turn */
-#define EFFORT_ANSWER 1000000 /* of an answer that is made at once */
-#define EFFORT_FOLD   8000000 /* of one for which changes are added up */
+#define EFFORT_TURN   400000  /* the work goes on in the next turn */
+#define EFFORT_ANSWER 1000000 /* the worker makes the answer at once */
+#define EFFORT_FOLD   8000000 /* for the answer it adds up many changes */
 
-/* Of some 1,000 operations of SQLite; of an entry that is read and parsed, or
- * hashed into the tree. */
+/* The worker counts so many units for about 1,000 operations of SQLite, and so
+ * many for an entry that it reads and parses, or hashes into the tree. */
 #define EFFORT_OF_OPERATIONS 50
 #define EFFORT_OF_ENTRY      3
 

@@ -45,8 +45,8 @@ check_checkpoint(const struct note *note)
     buf_fini(&text);
 }
 
-/* A note, and what its text and its signatures say: each part lies within the
- * note, and what is accepted is written and reads back equal. */
+/* Reads a note, its text and its signatures. Each part lies within the note.
+ * The fuzz target writes what the reader accepts, and reads the same again. */
 FUZZ_TARGET(note, text)
 {
     struct problem why = {""};

@@ -97,7 +97,8 @@ TEST(a_client_has_its_share, set_stage, clear_stage)
     assert_int_equal(wait_turn(s, 4, s->a), STATUS_OK);
 }
 
-/* Whoever goes while it waits never begins; at work, it stops. */
+/* The client goes away: an effort that waits never begins, and one at work
+ * stops. */
 TEST(work_ends_with_its_client, set_stage, clear_stage)
 {
     struct stage *s = *state;
@@ -110,7 +111,7 @@ TEST(work_ends_with_its_client, set_stage, clear_stage)
     assert_int_equal(effort_why(&s->each[0], STATUS_IO, NULL), STATUS_STOPPED);
     effort_end(&s->each[0]);
     assert_string_equal(s->begun, "ac");
-    assert_true(effort_cancel(&s->each[1]) == false);
+    assert_false(effort_cancel(&s->each[1]));
     effort_end(&s->each[2]);
     assert_int_equal(s->efforts.n, 0);
 }
