@@ -1,6 +1,5 @@
 #include "broker/bucket/bucket.h"
 
-#include <ctype.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,9 +17,10 @@
 /* As Amazon has it. */
 #define PARTS_MAX 10000
 
-/* Of an ID of an upload, and of the list of so many parts. */
-#define ID_MAX   ((size_t)2000)
-#define LIST_MAX ((size_t)2 << 20)
+/* Of an ID of an upload, of it in a query, and of the list of so many parts. */
+#define ID_MAX       ((size_t)1000)
+#define ID_QUERY_MAX (sizeof("uploadId=") + 3 * ID_MAX)
+#define LIST_MAX     ((size_t)2 << 20)
 
 /* Without a byte for so long a request ends, which is made so often. */
 #define STALL_US ((int64_t)10000000)
@@ -405,25 +405,13 @@ bucket_digest(int fd, uint64_t at, uint64_t size, char key[BUCKET_KEY_SIZE],
     return rc;
 }
 
-/* Appends a value of a query. */
-static void
-add_escaped(struct buf *to, struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (isalnum((unsigned char)text.data[i]) ||
-            strchr("-._~", text.data[i]))
-            buf_add(to, text.data + i, 1);
-        else
-            uri_add_escape(to, text.data[i]);
-}
-
 /* Sends all parts of an object, and writes the list of their ETags. */
 static enum status
 send_parts(struct bucket *b, struct wish part, const char *upload,
            struct buf *list, struct problem *why)
 {
     uint64_t end = part.size, most = end / PARTS_MAX + b->options.part_bytes;
-    char query[ID_MAX + 50], digits[BUCKET_KEY_SIZE];
+    char query[ID_QUERY_MAX + 50], digits[BUCKET_KEY_SIZE];
     enum status rc = STATUS_OK;
 
     part.is_new = false;
@@ -455,23 +443,22 @@ put_in_parts(struct bucket *b, const struct wish *put, struct problem *why)
                         .size = put->size, /* the more, the longer it takes */
                         .query = "uploads=",
                         .expected = "</UploadId>"};
-    char digits[BUCKET_KEY_SIZE], memory[ID_MAX] = "";
+    char digits[BUCKET_KEY_SIZE], upload[ID_QUERY_MAX] = "";
     const struct wish drop = {
-        .call = CALL_DELETE, .key = put->key, .query = memory};
-    struct buf upload, list = {.max = LIST_MAX};
+        .call = CALL_DELETE, .key = put->key, .query = upload};
+    struct buf list = {.max = LIST_MAX};
     struct digest digest;
     struct slice id;
     enum status rc = perform(b, &step, why);
 
     if (rc)
         return rc;
-    buf_init_fixed(&upload, memory, sizeof(memory) - 1);
     id = buf_slice(&b->answer);
     slice_skip_past(&id, "<UploadId>");
-    BUF_ADD(&upload, "uploadId=");
-    add_escaped(&upload, slice_take(&id, '<')); /* too long: no such one */
-    step.query = memory;
-    rc = send_parts(b, *put, memory, &list, why);
+    id = slice_cut(slice_take(&id, '<'), ID_MAX); /* too long: no such one */
+    uri_encode(id, stpcpy(upload, "uploadId="));
+    step.query = upload;
+    rc = send_parts(b, *put, upload, &list, why);
     if (!rc) {
         digest_sha256(&digest, buf_slice(&list));
         *hex_write(digits, digest.bytes, DIGEST_SIZE) = '\0';
