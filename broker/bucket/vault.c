@@ -160,12 +160,11 @@ write_stub(int dir_fd, const char *name, const struct stub *stub,
 static void
 copy_time(int dir_fd, const char *name, bool is_back)
 {
-    char stub[300];
+    struct file_path stub = file_path("%s" VAULT_STUB, name);
     struct stat st;
 
-    snprintf(stub, sizeof(stub), "%.255s" VAULT_STUB, name);
-    if (!fstatat(dir_fd, is_back ? stub : name, &st, 0))
-        (void)!utimensat(dir_fd, is_back ? name : stub,
+    if (!fstatat(dir_fd, is_back ? stub.text : name, &st, 0))
+        (void)!utimensat(dir_fd, is_back ? name : stub.text,
                          (struct timespec[]){st.st_atim, st.st_mtim}, 0);
 }
 
@@ -448,8 +447,8 @@ is_due(const struct vault *v, const FTSENT *at, int64_t age_us)
 static enum status
 look_at_files(struct vault *v, enum status failed, struct problem *why)
 {
-    char sets[PATH_MAX];
-    char *roots[] = {sets, NULL};
+    struct file_path sets = file_path("%s/sets", v->options.data);
+    char *roots[] = {sets.text, NULL};
     uint64_t copies = 0, waiting = 0, limit = v->options.cache_bytes;
     uint64_t left = load_relaxed(&v->copies);
     uint64_t least = left > limit ? limit / 4 * 3 : left;
@@ -458,7 +457,6 @@ look_at_files(struct vault *v, enum status failed, struct problem *why)
     FTSENT *at;
     FTS *tree;
 
-    snprintf(sets, sizeof(sets), "%s/sets", v->options.data);
     v->has_all = v->streams;
     tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     while (tree && failed != STATUS_STOPPED && (at = fts_read(tree))) {
@@ -654,7 +652,7 @@ vault_open(const struct vault_options *options, struct problem *why)
                                     .may_overwrite = options->may_overwrite,
                                     .is_stopped = is_stopping,
                                     .user = v};
-    char loose[PATH_MAX];
+    struct file_path loose = file_path("%s/loose", options->data);
     enum status rc;
 
     v->options = *options;
@@ -669,9 +667,8 @@ vault_open(const struct vault_options *options, struct problem *why)
     if (!rc)
         rc = bucket_open(&v->reads.bucket, &bucket, why);
     if (!rc && options->keeps_content) {
-        snprintf(loose, sizeof(loose), "%s/loose", options->data);
-        rc = file_make_dirs(loose, why);
-        v->loose_fd = open(loose, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        rc = file_make_dirs(loose.text, why);
+        v->loose_fd = open(loose.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         v->streams = options->seat->open_streams(options->seat->user);
         v->lease.name = "sweep";
     }
