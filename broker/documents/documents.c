@@ -141,17 +141,6 @@ documents_row(size_t i, struct document_found *found)
     return found->path;
 }
 
-/* The part behind the last "/". */
-static struct slice
-last_part(struct slice path)
-{
-    size_t n = path.size;
-
-    while (n > 0 && path.data[n - 1] != '/')
-        n--;
-    return slice_from(path, n);
-}
-
 enum status
 documents_find(struct slice path, struct document_found *found)
 {
@@ -159,6 +148,7 @@ documents_find(struct slice path, struct document_found *found)
         const char *pattern = documents[i].path;
         struct slice holes[PATH_HOLES_MAX];
         const struct slice *hole = holes;
+        const char *slash;
 
         if (!path_pattern_match(pattern, path, holes))
             continue;
@@ -169,7 +159,10 @@ documents_find(struct slice path, struct document_found *found)
              read_list_number(*hole++, &found->number)) &&
             (!strstr(pattern, "{last}") ||
              read_list_number(*hole, &found->last))) {
-            found->rest = found->has_set ? holes[1] : last_part(path);
+            slash = memrchr(path.data, '/', path.size); /* as patterns have */
+            found->rest = found->has_set
+                              ? holes[1]
+                              : slice_between(slash + 1, path.data + path.size);
             return STATUS_OK;
         }
     }

@@ -57,25 +57,20 @@ free_inflated(struct body *body)
     free(i);
 }
 
-static const struct manual_file *
-find_file(struct slice name)
-{
-    for (size_t i = 0; i < manual_n_files; i++)
-        if (slice_is(name, manual_files[i].name))
-            return &manual_files[i];
-    return NULL;
-}
-
 /* The program has the files in gzip alone: so they take a fourth. */
 enum status
 manual_open(const struct document_wish *wish, struct document *document,
             struct problem *why)
 {
     struct slice rest = wish->rest, name = slice_take(&rest, '?');
-    const struct manual_file *file =
-        find_file(name.size > 0 ? name : SLICE("index.html"));
+    const struct manual_file *file = NULL;
     struct inflated *i;
 
+    if (name.size == 0)
+        name = SLICE("index.html");
+    for (size_t k = 0; k < manual_n_files; k++)
+        if (slice_is(name, manual_files[k].name))
+            file = &manual_files[k];
     if (!file)
         return problem(why, STATUS_NOT_FOUND,
                        "the documentation has no such page: /doc/ has the "

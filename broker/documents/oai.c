@@ -54,13 +54,6 @@ add_record(struct oai *o, struct slice entry, int64_t us, bool is_deleted,
                  document_value(md, " td:tags=\""), loc, is_deleted);
 }
 
-/* True if there is work left in this turn for one more record. */
-static bool
-has_turn(struct oai *o)
-{
-    return effort_spend(o->effort, EFFORT_OF_RECORD);
-}
-
 /* Adds the next entries of the log. */
 static enum status
 add_entries(struct oai *o, struct problem *why)
@@ -76,7 +69,7 @@ add_entries(struct oai *o, struct problem *why)
         if (rc || !b)
             return rc;
         while (!rc && o->seq < b->last && o->seq < o->head.last &&
-               !(is_cut = !has_turn(o))) {
+               !(is_cut = !effort_spend(o->effort, EFFORT_OF_RECORD))) {
             struct slice entry = batch_slice(b, o->seq, o->seq + 1);
             uint32_t stamp = b->entries[++o->seq - b->first].stamp;
 
@@ -119,7 +112,8 @@ add_resources(struct oai *o, struct problem *why)
                      "SELECT seq, entry FROM resources WHERE seq>? AND seq<=?"
                      " ORDER BY seq",
                      o->seq, o->began);
-    while (!rc && !(is_cut = !has_turn(o)) && DB_NEXT(&rows, &o->seq, &entry))
+    while (!rc && !(is_cut = !effort_spend(o->effort, EFFORT_OF_RECORD)) &&
+           DB_NEXT(&rows, &o->seq, &entry))
         rc =
             add_record(o, entry, us - (int64_t)(o->began - o->seq), false, why);
     rc = db_rows_end(&rows) ? STATUS_IO : rc;
