@@ -704,15 +704,13 @@ print_route(FILE *to, const struct route *route)
     const struct route_status *s = route->statuses;
 
     fprintf(to, "| %s ", route_method(route->method));
-    if (route->path)
-        fprintf(to, "`%s` | ", route->path);
-    else
-        fprintf(to, "a document | ");
     if (!route->path)
-        fprintf(to, "see below | ");
-    else if (!strcmp(route->path, "/hub"))
-        fprintf(to, "`publish` or `subscribe`, of the topic | ");
+        fprintf(to, "a document | see below | ");
     else
+        fprintf(to, "`%s` | ", route->path);
+    if (route->path && !strcmp(route->path, "/hub"))
+        fprintf(to, "`publish` or `subscribe`, of the topic | ");
+    else if (route->path)
         print_rights(to, route->rights);
     if (route->parameters)
         print_words(to, route->parameters);

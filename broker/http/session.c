@@ -60,14 +60,15 @@ write_name(const struct http *http, bool secure, char name[COOKIE_NAME_SIZE])
              port.size ? "-" : "", SLICE_ARG(port));
 }
 
-/* The value of our cookie (RFC 6265 section 4.2.1); false: there is none. */
+/* The value of our cookie (RFC 6265 section 4.2.1); false: there is none that
+ * counts. */
 static bool
 find_cookie(const struct http *http, struct request *rq, struct slice *value)
 {
     char name[COOKIE_NAME_SIZE];
     struct slice rest, one;
 
-    if (!request_header(rq, "cookie", &rest))
+    if (!is_own_request(http, rq) || !request_header(rq, "cookie", &rest))
         return false;
     write_name(http, is_secure(http, rq), name);
     while (rest.size) {
@@ -87,7 +88,7 @@ session_find(struct http *http, struct request *rq)
     struct principal *found;
     struct slice text;
 
-    if (!find_cookie(http, rq, &text) || !is_own_request(http, rq))
+    if (!find_cookie(http, rq, &text))
         return NULL;
     found = tickets_find(http->sessions, text, false, &authority);
     if (found && authority_is_over(authority, now_us)) {
@@ -106,10 +107,10 @@ enum status
 session_renew(struct http *http, struct request *rq,
               struct principal *principal, struct problem *why)
 {
-    struct slice text = {NULL, 0};
+    struct slice text;
 
-    if (!is_own_request(http, rq) || !find_cookie(http, rq, &text))
-        text.size = 0; /* which no session has */
+    if (!find_cookie(http, rq, &text))
+        text = SLICE(""); /* which no session has */
     return tickets_renew(http->sessions, text, principal, request_client(rq),
                          why);
 }
@@ -119,7 +120,7 @@ session_end(struct http *http, struct request *rq)
 {
     struct slice text;
 
-    if (find_cookie(http, rq, &text) && is_own_request(http, rq))
+    if (find_cookie(http, rq, &text))
         principal_unref(tickets_find(http->sessions, text, true, NULL));
 }
 
