@@ -282,10 +282,8 @@ generation_find(const struct set *set, const struct head *head,
     if (generation->number == number)
         return STATUS_OK;
     rc = log_generations(set->registry->log, set->log, &page, why);
-    if (rc)
-        return rc;
-    return page.n == 1 && generation->number == number
-               ? STATUS_OK
+    return rc || (page.n == 1 && generation->number == number)
+               ? rc
                : problem(why, STATUS_NOT_FOUND, "it is not kept");
 }
 

@@ -61,10 +61,8 @@ entry_copy(struct entry *entry, struct slice text, struct slice *copy,
 {
     enum status rc = check_size(entry, text.size, why);
 
-    if (rc)
-        return rc;
-    return arena_copy(&entry->arena, text, copy) ? STATUS_OK
-                                                 : problem_memory(why);
+    return !rc && !arena_copy(&entry->arena, text, copy) ? problem_memory(why)
+                                                         : rc;
 }
 
 static enum status
