@@ -113,6 +113,7 @@ buf_add_format(struct buf *b, const char *format, ...)
             vsnprintf(text, (size_t)size + 1, format, arguments);
         va_end(arguments);
     }
+    b->is_starved |= !text;
     if (size < 0 || !text)
         b->failed = true;
     else

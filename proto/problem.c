@@ -1,5 +1,6 @@
 #include "proto/problem.h"
 
+#include "proto/buf.h"
 #include "proto/shown_address.h"
 #include "proto/utf8.h"
 
@@ -155,4 +156,14 @@ problem_memory(struct problem *why)
     if (why)
         *why = memory;
     return STATUS_MEMORY;
+}
+
+enum status
+problem_buf(struct problem *why, const struct buf *b, const char *what)
+{
+    if (!b->failed)
+        return STATUS_OK;
+    return b->is_starved ? problem_memory(why)
+                         : problem(why, STATUS_TOO_LARGE,
+                                   "%s is longer than %zu bytes", what, b->max);
 }

@@ -62,6 +62,12 @@ void problem_clear(struct problem *why);
 /* NO_MEMORY; returns STATUS_MEMORY. `why` may be NULL. */
 enum status problem_memory(struct problem *why);
 
+/* Why `b` failed, if it did: "WHAT is longer than N bytes" over its maximum,
+ * STATUS_TOO_LARGE, or NO_MEMORY. STATUS_OK: it has not failed. */
+struct buf;
+enum status problem_buf(struct problem *why, const struct buf *b,
+                        const char *what);
+
 /* "WHAT NAME: No such file or directory", from errno as it stands; returns
  * STATUS_IO. */
 enum status problem_errno(struct problem *why, const char *what,

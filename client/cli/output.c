@@ -155,7 +155,7 @@ plain_json_text(struct slice object, const char *name, char *to, size_t size)
     if (!json_slices_member(object, name, &value) || !value.size)
         return;
     if (value.data[0] == '"')
-        json_fields_read(object, &member, 1);
+        json_fields_read(object, &member, 1, NULL);
     else if (!strchr("{[", value.data[0]) && !slice_is(value, "null"))
         snprintf(to, size, "%.*s", SLICE_ARG(value));
 }

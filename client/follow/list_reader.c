@@ -172,7 +172,7 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
     if (is_dropped(list->reader))
         return STATUS_STOPPED;
     buf_add_slice(&list->text, bytes);
-    return list->text.failed ? problem_memory(why) : STATUS_OK;
+    return problem_buf(why, &list->text, "it");
 }
 
 static enum status

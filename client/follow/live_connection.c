@@ -110,7 +110,7 @@ live_finish_named(struct live *live, struct slice name, struct slice text)
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         if (!slice_is(name, ends[i].name))
             continue;
-        if (json_fields_read(text, &member, 1))
+        if (json_fields_read(text, &member, 1, NULL))
             detail[0] = '\0';
         live_finish_closed(live, ends[i].code, detail);
         return true;

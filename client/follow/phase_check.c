@@ -23,7 +23,7 @@ is_ahead(const struct td_follower *f, const struct fetch_answer *answer,
     struct json_fields_member member = JSON_TEXT("last", text);
 
     return answer->status == 410 &&
-           !json_fields_read(buf_slice(&answer->body), &member, 1) &&
+           !json_fields_read(buf_slice(&answer->body), &member, 1, NULL) &&
            !position_read(slice_of(text), last) &&
            !strcmp(last->epoch, at->epoch) && last->seq < at->seq;
 }

@@ -727,7 +727,7 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
         JSON_NUMBER("line", &line),
     };
     bool is_read = !json_fields_read(buf_slice(&answer->body), members,
-                                     N_ELEMENTS(members));
+                                     N_ELEMENTS(members), NULL);
     bool has_note = answer->note && answer->note[0];
 
     if (is_read && entry && line)

@@ -110,11 +110,11 @@ on_event(void *user, enum json_event event, struct slice text,
 
 enum status
 json_fields_read(struct slice body, struct json_fields_member *members,
-                 size_t n_members)
+                 size_t n_members, struct problem *why)
 {
     struct reading r = {.members = members, .n_members = n_members};
 
-    return json_parse_text(body, on_event, &r, NULL);
+    return json_parse_text(body, on_event, &r, why);
 }
 
 enum status

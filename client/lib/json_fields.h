@@ -32,10 +32,11 @@ struct json_fields_member {
     }
 
 /* Fills the members in, in any order; skips others. STATUS_MALFORMED: the body
- * is not JSON. STATUS_MEMORY. */
+ * is not JSON. STATUS_INVALID: it is over a limit of json_parse.h.
+ * STATUS_MEMORY. */
 enum status json_fields_read(struct slice body,
                              struct json_fields_member *members,
-                             size_t n_members);
+                             size_t n_members, struct problem *why);
 
 /* Calls `on_member` for each string (decoded), number, true, false and null, in
  * order. Cuts paths to 255 bytes. STATUS_MALFORMED: not JSON; some values may

@@ -38,7 +38,7 @@ bool
 post_answer(struct slice body, struct json_fields_member *members, size_t n,
             size_t n_needed)
 {
-    bool is_good = !json_fields_read(body, members, n);
+    bool is_good = !json_fields_read(body, members, n, NULL);
 
     for (size_t i = 0; i < n_needed; i++)
         is_good = is_good && members[i].is_there;

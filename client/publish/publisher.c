@@ -170,7 +170,7 @@ end_refused(struct td_publisher *p, const struct fetch_answer *answer,
     struct json_fields_member member = JSON_NUMBER("entry", &entry);
     bool is_large;
 
-    if (json_fields_read(buf_slice(&answer->body), &member, 1))
+    if (json_fields_read(buf_slice(&answer->body), &member, 1, NULL))
         entry = 0;
     is_large = status == 413 && entry == 0 && p->post.n > 1;
     if (is_large) /* for the broker: makes a smaller one */

@@ -143,7 +143,7 @@ read_link(struct slice link, const char *rel, offered_link_fn *on_link,
         JSON_TEXT("href", href),
         JSON_TEXT("type", type),
     };
-    enum status rc = json_fields_read(link, members, N_ELEMENTS(members));
+    enum status rc = json_fields_read(link, members, N_ELEMENTS(members), NULL);
 
     if (rc == STATUS_MEMORY)
         return false;
@@ -178,7 +178,7 @@ offered_describe(struct offered *o, struct slice json, offered_link_fn *on_link,
     };
     struct slice rest = {NULL, 0};
     struct slice link;
-    enum status rc = json_fields_read(json, members, N_ELEMENTS(members));
+    enum status rc = json_fields_read(json, members, N_ELEMENTS(members), NULL);
 
     if (rc)
         return rc;
@@ -197,14 +197,15 @@ offered_describe(struct offered *o, struct slice json, offered_link_fn *on_link,
 }
 
 enum status
-offered_each_set(struct slice json, offered_link_fn *on_link, void *user)
+offered_each_set(struct slice json, offered_link_fn *on_link, void *user,
+                 struct problem *why)
 {
     char next[4 * URI_CHARACTERS_MAX + 1] = "";
     struct json_fields_member member = JSON_TEXT("next", next);
     struct slice none = {NULL, 0};
     struct slice rest;
     struct slice set;
-    enum status rc = json_fields_read(json, &member, 1);
+    enum status rc = json_fields_read(json, &member, 1, why);
 
     if (rc)
         return rc;

@@ -111,7 +111,7 @@ struct discovery {
     struct problem missed; /* why the first missed document is missed */
     bool has_page;         /* a page was read at the URL */
     enum status rc;        /* failure in the middle of a page */
-    const char *broken;    /* the reason, if rc is STATUS_MALFORMED */
+    struct problem broken; /* the reason, if rc is STATUS_MALFORMED */
 
     struct discovery_page page;
     struct page_request *job; /* of the page */
@@ -140,14 +140,13 @@ page_request_free(struct page_request *job)
     free(job);
 }
 
-/* Ends with TD_BROKEN because of `text` (static). */
+/* Ends with TD_BROKEN because of `text`. */
 static void
 discover_break(struct discovery *d, const char *text)
 {
-    if (d->rc)
-        return;
-    d->rc = STATUS_MALFORMED;
-    d->broken = text;
+    if (!d->rc)
+        d->rc =
+            problem(&d->broken, STATUS_MALFORMED, "%.800s: %s", d->url, text);
 }
 
 /* Makes a job for a page. NULL: the page is or was queued (then sets *is_known,
@@ -707,7 +706,7 @@ static bool
 end_other(struct discovery *d, const struct document_fetch_answer *answer)
 {
     struct problem why = {.text = ""};
-    struct slice text = answer->text;
+    struct slice text = buf_slice(answer->text);
     struct page_request *request;
 
     if (d->job->depth > 0) {
@@ -720,13 +719,13 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
     /* XML or gzip, but no page: it was meant as a document. */
     while (text.size > 0 && memchr(" \t\r\n\xEF\xBB\xBF", text.data[0], 7))
         slice_skip(&text, 1);
-    if (text.size > 0 && !html_is_page(answer->text) &&
+    if (text.size > 0 && !html_is_page(buf_slice(answer->text)) &&
         memchr("<\x1f\xfe\xff", text.data[0], 4))
         problem(&d->unread, STATUS_MALFORMED, "%s", answer->unread);
     else
         note_tried(d, d->job->url, "a page that names none");
     read_link_header(d, answer);
-    if (pagelinks_read(answer->text, slice_of(answer->type),
+    if (pagelinks_read(buf_slice(answer->text), slice_of(answer->type),
                        slice_of(answer->url), on_page_link, d,
                        NULL) == STATUS_MEMORY &&
         !d->rc)
@@ -743,6 +742,8 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
 static bool
 end_page(struct discovery *d, const struct document_fetch_answer *answer)
 {
+    struct problem why = {""};
+    struct slice text;
     enum status rc;
 
     if (d->job->role == ROLE_ROBOTS) { /* its Sitemaps are queued */
@@ -754,13 +755,14 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
         /* A page for people: the host has no description. */
         note_tried(d, d->job->url, "a page");
         if (!strstr(answer->type, "html"))
-            discover_break(d, "its host's " WELL_KNOWN " cannot be read");
+            discover_break(d, answer->unread);
         return true;
     }
     if (!answer->is_document) {
-        rc = offered_describe(&d->page.offered, answer->text, on_json_link, d);
+        text = buf_slice(answer->text);
+        rc = offered_describe(&d->page.offered, text, on_json_link, d);
         if (!rc)
-            return end_set(d, answer->text);
+            return end_set(d, text);
         if (rc == STATUS_MEMORY && !d->rc)
             d->rc = STATUS_MEMORY;
     }
@@ -776,14 +778,16 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
     }
     if (answer->is_document)
         return end_document(d, answer->head);
-    rc = offered_each_set(answer->text, on_json_set, d);
-    if (rc == STATUS_MALFORMED)
+    rc = offered_each_set(text, on_json_set, d, &why);
+    if (rc == STATUS_MALFORMED &&
+        !(slice_starts(slice_without_spaces(text), "{") &&
+          problem_buf(&why, answer->text, "it")))
         return end_other(d, answer);
     if (rc == STATUS_MEMORY && !d->rc)
         d->rc = STATUS_MEMORY;
-    else if (rc)
-        discover_break(d, "JSON that is nested too deep, or has a string of "
-                          "more than 512 KiB");
+    else if (rc && !d->rc)
+        d->rc = problem(&d->broken, STATUS_MALFORMED, "%.800s: %s", d->job->url,
+                        why.text);
     d->has_source = true;
     return true;
 }
@@ -920,8 +924,10 @@ goes_on(struct discovery *d)
 {
     enum status rc = d->rc; /* the end frees `d` */
 
-    if (rc)
-        end_because(d, rc, rc == STATUS_MEMORY ? NO_MEMORY : d->broken);
+    if (rc == STATUS_MEMORY)
+        end_because(d, rc, NO_MEMORY);
+    else if (rc)
+        end_discovery(d, &d->broken);
     return !rc;
 }
 

@@ -80,16 +80,17 @@ bool offered_is_something(const struct offered *o);
 
 /* {"name":...,"position":...,"links":[{"rel":...,"href":...},...]}: stores the
  * texts, and calls back for each link in order, without storing it.
- * STATUS_MALFORMED: no description of a set. */
+ * STATUS_MALFORMED: no description of a set; else as json_fields_read. */
 typedef bool offered_link_fn(struct slice rel, struct slice href,
                              struct slice type, void *user);
 MUST_CHECK enum status offered_describe(struct offered *o, struct slice json,
                                         offered_link_fn *on_link, void *user);
 
 /* {"sets":[{"href":...},...],"next":...}: calls back with "set" or "next" as
- * rel. STATUS_MALFORMED: no list of sets. */
+ * rel. STATUS_MALFORMED: no list of sets; else as json_fields_read. */
 MUST_CHECK enum status offered_each_set(struct slice json,
-                                        offered_link_fn *on_link, void *user);
+                                        offered_link_fn *on_link, void *user,
+                                        struct problem *why);
 
 struct discovery;
 

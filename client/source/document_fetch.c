@@ -41,15 +41,16 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 
     if (answer->status != 200)
         return false;
-    if (p->takes_text)
+    if (p->takes_text) {
         buf_add(&p->text, bytes.data, bytes.size < left ? bytes.size : left);
+        p->text.failed |= bytes.size > left;
+    }
     feed_document(p, answer->url, bytes);
-    if (p->text.failed)
+    if (p->text.is_starved)
         p->rc = STATUS_MEMORY;
     if (!p->rc)
         return true;
-    return p->rc == STATUS_MALFORMED && p->takes_text &&
-           p->text.size < p->text.max;
+    return p->rc == STATUS_MALFORMED && p->takes_text && !p->text.failed;
 }
 
 void
@@ -90,7 +91,7 @@ finish_document(struct document_fetch *p, struct document_fetch_answer *result,
         document_unreadable(&p->why, p->rc, p->url);
     if (result->is_document ||
         (p->takes_text && !has_root && p->rc == STATUS_MALFORMED))
-        result->text = buf_slice(&p->text);
+        result->text = &p->text;
     else
         *why = p->why;
     if (!result->is_document && !why->rc)

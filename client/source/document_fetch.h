@@ -31,12 +31,12 @@ struct document_fetch_answer {
     const char *url; /* after redirects */
     const char *type;
     const char *etag;
-    const char *date;   /* by the server's clock */
-    const char *link;   /* all Link lines */
-    bool is_unchanged;  /* 304: the known version holds */
-    bool is_document;   /* described by `head` */
-    struct slice text;  /* else the beginning of the text ... */
-    const char *unread; /* ... and why it is none, with its URL */
+    const char *date;       /* by the server's clock */
+    const char *link;       /* all Link lines */
+    bool is_unchanged;      /* 304: the known version holds */
+    bool is_document;       /* described by `head` */
+    const struct buf *text; /* else the beginning; failed: there is more ... */
+    const char *unread;     /* ... and why it is none, with its URL */
     const struct document_head *head;
 };
 

@@ -330,7 +330,7 @@ on_description(struct slice json, void *user)
 
     buf_clear(&o->json);
     buf_add_slice(&o->json, json);
-    json_fields_read(json, &digest, 1);
+    json_fields_read(json, &digest, 1, NULL);
 }
 
 static void
@@ -425,9 +425,6 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
         rc = o.page ? client_until(client, &o.is_over, &o.why)
                     : problem_memory(&client->problem);
     }
-    if (!rc && o.json.failed && !o.json.is_starved)
-        rc = client_fail(client, STATUS_MALFORMED,
-                         "the source offers more than 1 MiB of addresses");
     if (!rc && (o.has_failed || o.json.failed))
         rc = problem_memory(&client->problem);
     if (rc)

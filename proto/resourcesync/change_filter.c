@@ -203,6 +203,7 @@ enum status
 filter_seal(struct filter *f, struct problem *why)
 {
     struct buf escaped = {.max = sizeof(f->escaped)};
+    enum status rc;
 
     /* All three kinds of change are no filter. */
     if (f->n[FILTER_CHANGE] == 3)
@@ -241,8 +242,9 @@ filter_seal(struct filter *f, struct problem *why)
     }
     if (escaped.size > 0)
         memcpy(f->escaped, escaped.data, escaped.size);
+    rc = problem_buf(why, &escaped, "the filter");
     buf_fini(&escaped);
-    return escaped.failed ? problem_memory(why) : STATUS_OK;
+    return rc;
 }
 
 /* Queries */

@@ -178,7 +178,7 @@ hash_add(struct buf *to, const struct hash_algorithm *algorithm,
     buf_add_slice(to, algorithm->name);
     BUF_ADD(to, ":");
     buf_add_slice(to, digits);
-    return to->failed ? problem_memory(why) : STATUS_OK;
+    return problem_buf(why, to, "hash: it");
 }
 
 enum status

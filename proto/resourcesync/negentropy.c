@@ -484,7 +484,7 @@ answer_ranges(struct negentropy *n, struct slice message, struct buf *to,
             rc = add_rest(&w, &w.at, why);
         }
     }
-    return rc || !to->failed ? rc : problem_memory(why);
+    return rc ? rc : problem_buf(why, to, "the answer");
 }
 
 enum status
@@ -498,7 +498,7 @@ negentropy_begin(struct negentropy *n, struct buf *to, struct problem *why)
 
         add_fingerprint(&w, &next, &n->ids->parts[i]);
     }
-    return to->failed ? problem_memory(why) : STATUS_OK;
+    return problem_buf(why, to, "the question");
 }
 
 enum status

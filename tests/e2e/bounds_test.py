@@ -21,7 +21,6 @@ BASELINE = "takes a baseline: "
 FEW = {"/a.txt": "a", "/b.txt": "b"}
 
 
-JSON_LIMIT = "JSON that is nested too deep, or has a string of more than 512 KiB"
 XML = f"{HEAD}<urlset {NS}><rs:md capability='description'/><url><loc>http://127.0.0.1:1/".encode()
 
 # Descriptions of a source that begin and never end.
@@ -34,8 +33,11 @@ DESCRIPTIONS = {
     "nesting": (XML, b"<a>"),
     "tag": (XML + b"</loc><rs:md capability='", b"x"),
 }
+LIMIT = "a string or space of more than 524288 bytes"
 NAMED = {
-    **dict.fromkeys(("string", "name", "space", "deep"), JSON_LIMIT),
+    **dict.fromkeys(("string", "name", "space"), LIMIT),
+    "deep": "nested",
+    "links": "it is longer than 1048576 bytes",
     "nesting": "elements nest deeper than 32",
     "tag": "a tag, comment or text of more than 524288 bytes",
 }
@@ -215,13 +217,20 @@ def test_a_source_with_too_many_resources_is_refused(mirrored, site, endless):
     assert "--max-entries" in done.errors()
 
 
-# A limit is named, and is no want of memory.
-@pytest.mark.parametrize("words", ("follow URL --count 1", "get URL"))
+# A limit is named, with the page that is over it, and is no want of memory.
+@pytest.mark.parametrize(
+    "words",
+    ("follow URL --count 1", "get URL", "sync URL DIR --until-caught-up"),
+)
 @pytest.mark.parametrize("kind", DESCRIPTIONS)
-def test_a_description_without_an_end_names_its_limit(endless, run, kind, words):
+def test_a_description_without_an_end_names_its_limit(
+    endless, run, tmp_path, kind, words
+):
     url = f"{endless.url}/{kind}"
-    done = run("tidings", *(url if word == "URL" else word for word in words.split()), status=1)
-    assert "memory" not in done.errors() and NAMED.get(kind, "") in done.errors()
+    given = {"URL": url, "DIR": tmp_path / "mirror"}
+    done = run("tidings", *(given.get(word, word) for word in words.split()), status=1)
+    assert "memory" not in done.errors()
+    assert url in done.errors() and NAMED[kind] in done.errors()
 
 
 def test_a_list_without_an_end_is_refused(endless, stop):

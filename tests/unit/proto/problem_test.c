@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "proto/buf.h"
 #include "tests/test.h"
 
 TEST(quotes_hostile_text_safely)
@@ -36,6 +37,22 @@ says(const char *text, const char *expected)
     assert_int_equal(why.entry, 3);
     assert_false(why.is_limit);
     assert_string_equal(why.text, expected);
+}
+
+TEST(a_full_buffer_is_no_want_of_memory)
+{
+    struct buf b = {.max = 4};
+    struct problem why = {""};
+
+    BUF_ADD(&b, "1234");
+    assert_int_equal(problem_buf(&why, &b, "it"), STATUS_OK);
+    BUF_ADD(&b, "5");
+    assert_int_equal(problem_buf(&why, &b, "it"), STATUS_TOO_LARGE);
+    assert_string_equal(why.text, "it is longer than 4 bytes");
+    b.is_starved = true;
+    assert_int_equal(problem_buf(&why, &b, "it"), STATUS_MEMORY);
+    assert_string_equal(why.text, NO_MEMORY);
+    buf_fini(&b);
 }
 
 TEST(what_others_wrote_gives_no_orders_to_a_terminal)
