@@ -5,10 +5,11 @@
  *     https://ann:pw@example.org/feed?key=7f3a&page=2
  *             *@example.org/feed?key=*&page=2
  *
- * What stands before the host is hidden, and so are the values of parameters
- * whose names end like those of secrets: key, token, sig, password and so on.
- * What hides too much costs a reader a look at the command line; what hides too
- * little is in a log for years. A secret in a path cannot be told from a name.
+ * It hides the name and password before the host, and the values of parameters
+ * whose names end like those of secrets: key, token, sig, password and so on. A
+ * value hidden in vain costs the reader a look at the command line; a secret
+ * shown stays in a log for years. Nobody can tell a secret in a path from a
+ * name: it shows paths.
  *
  * Two addresses may look alike then. Whoever needs them apart adds a hash of
  * the whole ones.

@@ -22,8 +22,8 @@ static const struct option options[] = {
      "bearer token for the source"},
 };
 
-/* Python looks first in the directory in which it is started: what lies there
- * is anybody's. */
+/* Python searches the current directory first, as "": anybody may have put a
+ * module there, and this removes it from the search. */
 static const char start[] =
     "import sys\n"
     "sys.path = [path for path in sys.path if path]\n"

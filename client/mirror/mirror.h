@@ -73,10 +73,12 @@ bool mirror_fail_memory(struct mirror *m);
  * not. */
 bool mirror_may_write(struct mirror *m, struct problem *why);
 
-/* True if the options hold `n` deletions of `n_of` resources back. `by`: what
- * says so: each change, a list that lacks them, or one that may lack more. */
+/* How the source deletes: a change names each resource; a list leaves them out;
+ * a list leaves them out that may lack others, too. */
 enum mirror_list { MIRROR_TOLD, MIRROR_LIST, MIRROR_LIST_IN_DOUBT };
 
+/* True if the options hold back `n` deletions of `n_of` resources, which the
+ * source deletes `by` that. */
 bool mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
                        enum mirror_list by);
 
