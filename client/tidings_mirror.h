@@ -35,7 +35,8 @@ enum td_sync_what {
                           some out: `report` */
     TD_SYNC_DOUBT,     /* the mirror cannot know that it is complete: `why`; a
                           comparison follows */
-    TD_SYNC_COMPLETE,  /* compared: complete as of `as_of` */
+    TD_SYNC_COMPLETE,  /* compared, and all files are there: complete as of
+                          `as_of` */
     TD_SYNC_HELD,      /* deletions are held back: `n_held` of `n_of`; 0: no
                           longer */
     TD_SYNC_COMPARED   /* an audit has compared `set` (NULL: several) at

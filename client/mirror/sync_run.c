@@ -102,6 +102,7 @@ struct set_sync {
     bool is_away;     /* may have missed changes: a Change Dump may have them */
     int64_t behind_since_ms;
     struct mirror_db_certainty certainty;
+    bool is_complete;       /* TD_SYNC_COMPLETE waits for the files */
     bool is_doubted;        /* since the reading of the list began */
     bool is_reported;       /* rows were left out since then */
     int64_t listed_us;      /* of that, before this look at the changes */
@@ -157,7 +158,6 @@ end_reading(struct set_sync *f, int64_t as_of_us, bool is_applied)
     struct mirror_db_certainty *c = &f->certainty;
     const struct offered *o = &f->follower->offered;
     const char *by = o->resource_list ? o->resource_list : o->resource_dump;
-    char as_of[DATETIME_SIZE + 1] = "";
 
     if (!f->is_reported) {
         c->n_left_out = 0;
@@ -170,13 +170,12 @@ end_reading(struct set_sync *f, int64_t as_of_us, bool is_applied)
         c->n_left_out_before = c->n_left_out;
     if (!f->is_doubted)
         c->doubt[0] = '\0';
-    if (!f->is_doubted && is_applied) {
+    f->is_complete = !f->is_doubted && is_applied;
+    if (f->is_complete) {
         c->doubt_us = 0;
         /* The source's clock may be ahead: nobody knows the future. */
         c->complete_us = datetime_earlier(as_of_us, clock_now_us());
         snprintf(c->complete_by, sizeof(c->complete_by), "%s", by ? by : "");
-        as_of[datetime_write_short(as_of, c->complete_us)] = '\0';
-        MIRROR_REPORT(f->m, TD_SYNC_COMPLETE, .set = f->url, .as_of = as_of);
     }
     f->is_doubted = f->is_reported = false;
     return keep_certainty(f);
@@ -604,7 +603,7 @@ note_where(struct set_sync *f, const struct td_message *message)
     if (message->position)
         td_message_mark(message, f->mark);
     look_for_packages(f);
-    if (message->is_comparison) /* its end has reported TD_SYNC_COMPLETE */
+    if (message->is_comparison) /* TD_SYNC_COMPLETE reports its end */
         return;
     if (message->kind == TD_BASELINE_BEGIN)
         MIRROR_REPORT(f->m, TD_SYNC_BASELINE, .set = f->url,
@@ -835,6 +834,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
 
     problem_memory(why);
     new.packages = f->packages;
+    new.is_complete = f->is_complete;
     memcpy(new.reported, f->reported, sizeof(new.reported));
     *f = new;
     timer_init(&f->quiet, m->client->loop, on_quiet, f);
@@ -889,6 +889,26 @@ static bool
 has_caught_up(const struct set_sync *set)
 {
     return set->is_current && strcmp(set->position, set->reported) != 0;
+}
+
+/* Reports the sets that end_reading found to be complete: the files that their
+ * lists name are there. */
+static void
+report_complete(struct run *run)
+{
+    char as_of[DATETIME_SIZE + 1];
+
+    for (size_t i = 0; i < run->tour.rounds.n; i++) {
+        struct set_sync *set = run->tour.stops[i].own;
+        const struct mirror_db_certainty *c = &set->certainty;
+
+        if (!set->is_complete || c->doubt[0])
+            continue;
+        set->is_complete = false;
+        as_of[datetime_write_short(as_of, c->complete_us)] = '\0';
+        MIRROR_REPORT(run->m, TD_SYNC_COMPLETE, .set = set->url,
+                      .as_of = as_of);
+    }
 }
 
 /* Notes the time for mirror_status.h, of all sets in one transaction, then
@@ -952,8 +972,11 @@ on_turn(void *user)
     if (m->work)
         file_sync_hold(m->work, is_behind || run->n_packing);
     is_idle = !m->work || file_sync_is_idle(m->work);
-    if (is_idle && !is_behind && !m->db.counts.n_left)
-        report_caught_up(run);
+    if (is_idle && !m->db.counts.n_left) {
+        report_complete(run);
+        if (!is_behind)
+            report_caught_up(run);
+    }
     /* All sets have ended, or failed. */
     if (source_sets_is_over(&run->tour) && is_idle && !searches_dumps(run))
         m->is_over = true;

@@ -1,6 +1,7 @@
 """`tidings sync` and `tidings audit` of a ResourceSync site that has no Tidings in it:
 files, served by a web server."""
 
+import json
 import zipfile
 
 import pytest
@@ -176,6 +177,20 @@ def test_says_complete_of_what_it_has_now(mirrored, static, site, run):
     said = mirrored.audit().errors()
     assert "complete as of 20" in said and "\ncomplete as of 20" in status()
     assert "2199" not in said + status().replace("@2199", "")
+
+
+# R-431: the event comes when the files are there, not when the list was read.
+def test_is_complete_when_its_files_are_there(mirrored, static, site, run):
+    site.hold("/b.txt")
+    mirrored.start("--until-caught-up")
+    mirrored.wait("written", "/a.txt")
+    status = run("tidings", "status", mirrored.directory, "--json").output()
+    assert " resources are still to be fetched" in status
+    site.release("/b.txt")
+    assert mirrored.syncing.wait() == 0
+    events = [json.loads(line)["event"] for line in mirrored.syncing.output().splitlines()]
+    assert events.count("complete") == events.count("caught-up") == 1
+    assert "written" not in events[events.index("complete") :]
 
 
 # R-106: the sync does not fetch a file that the dump has; without dumps it does.
