@@ -738,11 +738,31 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
     return true;
 }
 
+/* Takes a list of sets in JSON, or another page. False: freed. */
+static bool
+end_sets(struct discovery *d, const struct document_fetch_answer *answer)
+{
+    struct slice text = buf_slice(answer->text);
+    struct problem why = {""};
+    enum status rc = offered_each_set(text, on_json_set, d, &why);
+
+    if (rc == STATUS_MALFORMED &&
+        !(slice_starts(slice_without_spaces(text), "{") &&
+          problem_buf(&why, answer->text, "it")))
+        return end_other(d, answer);
+    if (rc == STATUS_MEMORY && !d->rc)
+        d->rc = STATUS_MEMORY;
+    else if (rc && !d->rc)
+        d->rc = problem(&d->broken, STATUS_MALFORMED, "%.800s: %s", d->job->url,
+                        why.text);
+    d->has_source = true;
+    return true;
+}
+
 /* Takes a page that was read. False: freed. */
 static bool
 end_page(struct discovery *d, const struct document_fetch_answer *answer)
 {
-    struct problem why = {""};
     struct slice text;
     enum status rc;
 
@@ -778,18 +798,7 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
     }
     if (answer->is_document)
         return end_document(d, answer->head);
-    rc = offered_each_set(text, on_json_set, d, &why);
-    if (rc == STATUS_MALFORMED &&
-        !(slice_starts(slice_without_spaces(text), "{") &&
-          problem_buf(&why, answer->text, "it")))
-        return end_other(d, answer);
-    if (rc == STATUS_MEMORY && !d->rc)
-        d->rc = STATUS_MEMORY;
-    else if (rc && !d->rc)
-        d->rc = problem(&d->broken, STATUS_MALFORMED, "%.800s: %s", d->job->url,
-                        why.text);
-    d->has_source = true;
-    return true;
+    return end_sets(d, answer);
 }
 
 /* Takes a final refusal of the page. False: freed. */
