@@ -894,7 +894,7 @@ has_caught_up(const struct set_sync *set)
 /* Reports the sets that end_reading found to be complete: the files that their
  * lists name are there. */
 static void
-report_complete(struct run *run)
+announce_complete(struct run *run)
 {
     char as_of[DATETIME_SIZE + 1];
 
@@ -973,7 +973,7 @@ on_turn(void *user)
         file_sync_hold(m->work, is_behind || run->n_packing);
     is_idle = !m->work || file_sync_is_idle(m->work);
     if (is_idle && !m->db.counts.n_left) {
-        report_complete(run);
+        announce_complete(run);
         if (!is_behind)
             report_caught_up(run);
     }

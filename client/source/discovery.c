@@ -740,7 +740,7 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
 
 /* Takes a list of sets in JSON, or another page. False: freed. */
 static bool
-end_sets(struct discovery *d, const struct document_fetch_answer *answer)
+end_json(struct discovery *d, const struct document_fetch_answer *answer)
 {
     struct slice text = buf_slice(answer->text);
     struct problem why = {""};
@@ -798,7 +798,7 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
     }
     if (answer->is_document)
         return end_document(d, answer->head);
-    return end_sets(d, answer);
+    return end_json(d, answer);
 }
 
 /* Takes a final refusal of the page. False: freed. */
