@@ -1050,7 +1050,10 @@ td_diff(struct td_client *client, const char *const sides[2],
     mirror_init(&a.mine, client, &a.repairing);
     mirror_init(&a.theirs, client, &a.following);
     if (open_side(&a, &a.mine, sides[0]) &&
-        open_side(&a, &a.theirs, sides[1]) && compare_databases(&a)) {
+        open_side(&a, &a.theirs, sides[1]) &&
+        (!a.mine.dir || a.theirs.dir || as_of[0] || as_of[1] ||
+         change_each(&a, &a.theirs.db, keep_later)) &&
+        compare_databases(&a)) {
         a.result.is_partial = a.doubt.rc != STATUS_OK;
         if (n_findings(&a.result) || a.doubt.rc)
             problem(&a.why, STATUS_DIFFERENT, "%" PRIu64 " difference%s%s%s",
