@@ -113,6 +113,15 @@ extend(struct pg_connection *c, int64_t until_us)
         c->until_us = until_us;
 }
 
+/* While it connects: more after each attempt in which a server was late. */
+#define LATE_MOST 2
+
+static int64_t
+patience_of(const struct pg_connection *c)
+{
+    return c->options.patience_us << c->n_late;
+}
+
 /* Begins something that the owner's time ends, or its patience, or later while
  * bytes move. */
 static void
@@ -120,8 +129,7 @@ begin_wait(struct pg_connection *c)
 {
     int64_t now_us = clock_steady_us();
 
-    c->deadline_us =
-        c->until_us ? c->until_us : now_us + c->options.patience_us;
+    c->deadline_us = c->until_us ? c->until_us : now_us + patience_of(c);
     c->look_us = now_us + LOOK_US;
     c->moved = 0;
 }
@@ -173,7 +181,8 @@ await_socket(struct pg_connection *c, short events)
         if (now_us >= c->look_us)
             look_for_progress(c, now_us);
         until_us = c->deadline_us < c->look_us ? c->deadline_us : c->look_us;
-        if (now_us >= c->deadline_us)
+        c->is_late = now_us >= c->deadline_us;
+        if (c->is_late)
             return false;
         n = poll(&p, 1, (int)((until_us - now_us) / 1000) + 1);
     }
@@ -473,12 +482,12 @@ pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
         host_words[1],     host_words[2],          NULL};
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
     int64_t patience_us, now_us = clock_steady_us();
-    int64_t end_us = now_us + 2 * c->options.patience_us;
+    int64_t end_us = now_us + 2 * patience_of(c);
 
     snprintf(session, sizeof(session), PG_SESSION "%s",
              c->options.broker ? c->options.instance : "");
     *n_hosts = take_host(c->options.address, c->host, parts);
-    patience_us = c->options.patience_us / *n_hosts;
+    patience_us = patience_of(c) / *n_hosts;
     begin_wait(c);
     if (c->deadline_us > now_us + patience_us)
         c->deadline_us = now_us + patience_us;
@@ -701,13 +710,17 @@ pg_connect(struct pg_connection *c, struct problem *why)
 {
     int64_t until_us;
     unsigned tried = 0, n_hosts = 1;
+    bool was_late = false;
     enum status rc = libpq_load(why); /* unless pg_check_address has */
 
     if (rc)
         return rc;
     begin_wait(c);
+    if (c->n_late > 0 && !c->handle) /* more time than the owner has */
+        extend(c, clock_steady_us() + patience_of(c));
     until_us = c->deadline_us;
     while (!c->handle) {
+        c->is_late = false;
         rc = pg_open(c, "read-write", &n_hosts, why);
         if (!rc)
             rc = check_server(c, why);
@@ -719,13 +732,16 @@ pg_connect(struct pg_connection *c, struct problem *why)
             rc = pg_prove(c, why);
         if (!rc) {
             c->since_us = clock_steady_us();
+            c->n_late = 0;
             break;
         }
+        was_late |= c->is_late;
         pg_close(c);
         c->host = (c->host + 1) % n_hosts;
         if (rc != STATUS_IO || ++tried == n_hosts ||
             clock_steady_us() >= until_us)
             break;
     }
+    c->n_late += was_late && c->n_late < LATE_MOST;
     return rc == STATUS_IO ? STATUS_UNREACHABLE : rc;
 }

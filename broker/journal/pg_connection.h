@@ -90,6 +90,8 @@ struct pg_connection {
     int64_t server;            /* another number after each change that may
                                   lose commits: a failover, a restart */
     int64_t since_us;          /* connected; steady clock */
+    bool is_late;              /* a wait has reached its deadline */
+    unsigned n_late;           /* attempts to connect in a row that were late */
     bool has_cluster;          /* the database */
     bool is_cancelled;         /* a COMMIT ended without its standby */
     int64_t until_us;          /* the owner's; steady clock: connecting and runs
@@ -147,7 +149,10 @@ MUST_CHECK enum status pg_open(struct pg_connection *c, const char *kind,
 
 /* Connects, unless it is connected, to a primary. It asks the hosts of the
  * address in turn; the primary of last time is first. Then it checks the
- * server, and commits the barrier. STATUS_UNREACHABLE: no primary answered in
+ * server, and commits the barrier. After an attempt in which a server was late
+ * the next one waits for twice as long, and after that again: a busy server
+ * makes a process for each connection, and would make more and more of them
+ * for brokers that give up too soon. STATUS_UNREACHABLE: no primary answered in
  * time. STATUS_REFUSED: the server is not to be trusted. STATUS_INVALID: the
  * database has no cluster, or it has another public URL. STATUS_CONFLICT:
  * another broker has the name. No password gets into `why`. */

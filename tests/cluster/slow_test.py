@@ -102,6 +102,19 @@ def test_a_line_that_drips_is_given_up(start_cluster, size):
     cluster.wait_same()
 
 
+# Issue 66, 3: a busy server needs longer for a connection than a third of the broker's
+# patience, which is what each of three hosts has at first.
+def test_a_server_is_slow_to_connect(start_cluster):
+    cluster = start_cluster()
+    one = cluster.members[0]
+    cluster.wait_same()
+    one.delay(1)
+    one.reset_connections()
+    assert post(one, [change("http://example.com/slow")]).last == 1
+    one.delay(0)
+    cluster.wait_same()
+
+
 # Issue 48, 2: what a large record has of the first attempt, which others overtake, goes
 # to the journal again before the turn.
 def test_a_large_post_keeps_nobody_waiting(start_cluster, background):

@@ -114,6 +114,11 @@ class Member(Broker):
         for way in self.ways.values():
             way.narrow(rate)
 
+    def delay(self, seconds):
+        """So long a new connection takes to reach PostgreSQL, as at a busy server."""
+        for way in self.ways.values():
+            way.delay = seconds
+
     def reset_connections(self):
         """End its connections to PostgreSQL, and let it make new ones."""
         for way in self.ways.values():

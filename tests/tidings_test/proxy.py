@@ -83,6 +83,7 @@ class Proxy(Server):
         self._rate = None  # bytes a second, each way; None: as many as there are
         self._free_at = {DOWN: 0, UP: 0}  # when its last byte has passed, by the loop
         self._fates = None
+        self.delay = 0  # seconds until a new connection reaches the server
         self._came = asyncio.Event()  # another connection
         self.go()
         super().__init__(host, tls)
@@ -169,6 +170,7 @@ class Link:
                     await asyncio.wait_for(came.wait(), fates.hold)
         if self.proxy._rate:
             self.keep_few()
+        await asyncio.sleep(self.proxy.delay)
         reader, self.server = await self.proxy.open()
         for writer in (self.client, self.server):
             writer.transport.set_write_buffer_limits(high=0)  # drain() sends all
