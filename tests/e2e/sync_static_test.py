@@ -180,7 +180,7 @@ def test_says_complete_of_what_it_has_now(mirrored, static, site, run):
     assert "2199" not in said + status().replace("@2199", "")
 
 
-# the event comes when the files are there, not when the list was read.
+# So is the event: it comes when the files are there, not when the list was read.
 def test_is_complete_when_its_files_are_there(mirrored, static, site, run):
     site.hold("/b.txt")
     mirrored.start("--until-caught-up")
