@@ -732,7 +732,6 @@ pg_connect(struct pg_connection *c, struct problem *why)
             rc = pg_prove(c, why);
         if (!rc) {
             c->since_us = clock_steady_us();
-            c->n_late = 0;
             break;
         }
         was_late |= c->is_late;
@@ -742,6 +741,6 @@ pg_connect(struct pg_connection *c, struct problem *why)
             clock_steady_us() >= until_us)
             break;
     }
-    c->n_late += was_late && c->n_late < LATE_MOST;
+    c->n_late = rc ? c->n_late + (was_late && c->n_late < LATE_MOST) : 0;
     return rc == STATUS_IO ? STATUS_UNREACHABLE : rc;
 }
