@@ -97,6 +97,8 @@ ask(struct reconciliation *r, const char *query, struct slice body,
     }
     if (!rc && got.status != 200)
         rc = fetch_refused(&client->problem, &got);
+    else if (answer->failed)
+        rc = problem_buf(&client->problem, answer, r->href);
     buf_fini(&got.body);
     if (rc && why)
         *why = client->problem;

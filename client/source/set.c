@@ -13,11 +13,13 @@
 /* More than any description of a set has. */
 #define ANSWER_BYTES_MAX 262144
 
-/* Runs one request. `suffix`: appended to the URL of the set. */
+/* Runs one request. `suffix`: appended to the URL of the set. `is_own`: the
+ * program has named that, no source has. */
 static enum status
 exchange_settings(struct td_client *client, const char *set_url,
                   const char *suffix, const char *method,
-                  const struct slice *body, struct fetch_answer *answer)
+                  const struct slice *body, bool is_own,
+                  struct fetch_answer *answer)
 {
     static const char *const headers[] = {"Content-Type: application/json",
                                           "Accept: application/json", NULL};
@@ -28,7 +30,7 @@ exchange_settings(struct td_client *client, const char *set_url,
                                     .body = body,
                                     .max_bytes = ANSWER_BYTES_MAX,
                                     .method = method,
-                                    .is_own = true};
+                                    .is_own = is_own};
     enum status rc;
 
     buf_init(&answer->body, ANSWER_BYTES_MAX);
@@ -50,7 +52,8 @@ set_send(struct td_client *client, const char *set_url, const char *suffix,
     enum status rc;
 
     client_begin(client);
-    rc = exchange_settings(client, set_url, suffix, method, json, &answer);
+    rc =
+        exchange_settings(client, set_url, suffix, method, json, true, &answer);
     if (status)
         *status = answer.status;
     buf_fini(&answer.body);
@@ -95,10 +98,11 @@ td_set_delete(struct td_client *client, const char *set_url)
 /* Asks for a set's description and has its members read. The answer's body is
  * the caller's. */
 static enum status
-read_members(struct td_client *client, const char *set_url,
+read_members(struct td_client *client, const char *set_url, bool is_own,
              td_member_fn *on_member, void *user, struct fetch_answer *answer)
 {
-    enum status rc = exchange_settings(client, set_url, "", NULL, NULL, answer);
+    enum status rc =
+        exchange_settings(client, set_url, "", NULL, NULL, is_own, answer);
 
     if (rc || !on_member)
         return rc;
@@ -139,7 +143,7 @@ set_link(struct td_client *client, const char *set_url, const char *rel,
     enum status rc;
 
     href[0] = '\0';
-    rc = read_members(client, set_url, on_link_member, &l, &answer);
+    rc = read_members(client, set_url, false, on_link_member, &l, &answer);
     buf_fini(&answer.body);
     return !rc && href[0];
 }
@@ -154,7 +158,7 @@ td_set_get(struct td_client *client, const char *set_url,
     if (json)
         *json = NULL;
     client_begin(client);
-    rc = read_members(client, set_url, on_member, user, &answer);
+    rc = read_members(client, set_url, true, on_member, user, &answer);
     if (!rc && json) {
         *json = slice_dup(buf_slice(&answer.body));
         if (!*json)

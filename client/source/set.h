@@ -19,7 +19,9 @@ enum td_status set_send(struct td_client *client, const char *set_url,
  */
 
 /* Asks for the set's description, and writes the address of its last link of
- * that relation. False: it has none that fits, or cannot be read. */
+ * that relation. A source may have named the set: its address is judged
+ * (address_policy.h). False: the description has no such link, or nobody can
+ * read it. */
 bool set_link(struct td_client *client, const char *set_url, const char *rel,
               char *href, size_t size);
 

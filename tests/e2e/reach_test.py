@@ -2,8 +2,10 @@
 source itself (client/lib/address_policy.h). Which address is how near, names that move and
 proxies: tests/unit/lib/reach_test.c."""
 
+import contextlib
 import itertools
 import socket
+import sqlite3
 import subprocess
 
 import pytest
@@ -135,6 +137,19 @@ def test_no_document_is_fetched_from_this_machine(near, start_site, provider, ru
     assert not len(near.connections)
     if put is not put_index:
         assert (done.wait(), NEAR in done.errors()) == (1, True), done.errors()
+
+
+# An audit asks each set of the mirror how it compares; a source may have named the set.
+def test_no_set_is_asked_on_this_machine(near, start_site, run, tmp_path):
+    source = start_site(PUBLIC)
+    source.put("/a.txt", "a")
+    source.put("/list.xml", resource_list(source.link("/a.txt")))
+    sync(run, source, tmp_path / "m")
+    with contextlib.closing(sqlite3.connect(tmp_path / "m/.tidings/mirror.db")) as db, db:
+        place = near.link("/sets/news"), "0123456789abcdef-1"
+        db.execute("UPDATE sets SET url = ?, position = ?", place)
+    run("tidings", "audit", tmp_path / "m", status=None).wait()
+    assert not len(near.connections)
 
 
 # A source on this machine, or in a private network, names what is as near as itself.
