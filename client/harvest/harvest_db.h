@@ -118,8 +118,8 @@ struct harvest_known {
     bool is_like;       /* in no other version, as far as both say */
     bool is_same;       /* in this version: the same, and both say something */
     bool is_elsewhere;  /* another part has it */
-    bool is_known;      /* a part has it: this one, another one or part 0 */
-    bool is_same_there; /* one of these, in this version */
+    bool is_known;      /* any part has it, part 0 among them */
+    bool is_same_there; /* another part, or part 0, has it in this version */
     int64_t changed_us; /* the part's last change of it, or its deletion */
 };
 
@@ -142,7 +142,8 @@ bool harvest_db_remove(struct harvest_db *db, int64_t part, struct slice loc,
 bool harvest_db_disturb(struct harvest_db *db, struct slice loc,
                         const struct survey_resource *version);
 
-/* All that others did up to the set's position is known. */
+/* Marks what others changed, and notes that the state has read the set up to
+ * that position. */
 bool harvest_db_end_disturbance(struct harvest_db *db, const char *position);
 
 bool harvest_db_is_due(struct harvest_db *db, int64_t part, bool *is_due);
@@ -219,9 +220,11 @@ bool harvest_db_held(struct harvest_db *db, int64_t part, uint64_t *n,
 
 /* Resources that wait for a decision. */
 enum harvest_queue {
-    QUEUE_HELD,     /* held back: leaves it with its resource */
-    QUEUE_DEFERRED, /* leaves it when it is handed out, as do ... */
-    QUEUE_TOMBS,    /* ... tombstones, whose records have no loc then */
+    QUEUE_HELD,     /* deletions that are held back; the caller removes the
+                       resource, which ends its wait */
+    QUEUE_DEFERRED, /* harvest_db_next removes the entry that it returns */
+    QUEUE_TOMBS,    /* harvest_db_next removes the loc from the tombstone's
+                       record */
 };
 
 /* The next one of a queue, in memory that the next call frees; loc.size 0: there

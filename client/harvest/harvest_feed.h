@@ -85,9 +85,9 @@ bool harvest_feed_record(struct harvest_feed *feed, struct slice identifier,
                          const struct change *c, uint64_t digest,
                          struct slice bytes, const char *fault);
 
-/* Ends the pass: what it has read is good. `is_whole`: it has as many records
- * as the source counts. The next one begins at `position`; NULL: this one ended
- * early, and the next one begins where it began. */
+/* Ends the pass, and keeps the records of it. `is_whole`: the pass has as many
+ * records as the source counts. The next pass begins at `position`; NULL: this
+ * pass ended early, and the next pass begins where this one began. */
 bool harvest_feed_end_pass(struct harvest_feed *feed, const char *position,
                            bool is_whole);
 

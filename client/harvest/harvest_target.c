@@ -404,7 +404,6 @@ harvest_target_begin(struct harvest_target *t)
         return false;
     t->has_begun = true;
     t->is_other = false; /* nobody has begun to read a source */
-    t->is_other = false; /* nobody has begun to read a source */
     if (!t->db.is_new)
         return true;
     /* A post that was sealed before may have moved it. */

@@ -23,8 +23,8 @@ struct harvest_target {
     struct filter filter;            /* of resources */
     struct problem why;              /* of the state */
     char epoch[TD_POSITION_SIZE];    /* of its log; "": there is no set yet */
-    char position[TD_POSITION_SIZE]; /* of the last entry that was looked at;
-                                        "": likewise */
+    char position[TD_POSITION_SIZE]; /* of the last entry that the harvest has
+                                        read; "": there is no set */
     bool is_other; /* the set is another one than before, or was removed: the
                       state begins anew. Stays until the caller clears it */
     enum harvest_end end; /* of the harvest, as far as it is known */

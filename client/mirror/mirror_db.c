@@ -634,8 +634,8 @@ find_last(struct mirror_db *db, int64_t set, struct slice loc,
                                DB_INTO(version, INTO_DESCRIPTION(was))));
 }
 
-/* Stores when the resource was deleted, and removes that when it is there again.
- * A final description (is_final) is stored as the latest of all times. */
+/* Stores the time of a deletion, and removes the time when the resource comes
+ * back. Stores a final description (is_final) as the latest of all times. */
 static bool
 note_deletion(struct mirror_db *db, int64_t set,
               const struct mirror_db_description *t)

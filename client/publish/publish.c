@@ -84,7 +84,7 @@ struct posting {
     struct td_receipt *receipt;
     bool has_key;
     bool is_open; /* the broker may keep, or have kept, a post of this key */
-    bool is_lost; /* an answer was lost: and that post was this one */
+    bool is_lost; /* an answer to this post was lost */
     unsigned pause_ms;
     int64_t end_ms; /* no attempt begins later */
 };
