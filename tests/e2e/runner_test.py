@@ -185,7 +185,7 @@ PASSED = "asan\t2026-01-01 00:00\tHEAD\t9\tok, 7 passed, 0 failed\t\n"
 
 # What befalls a run; its status, and a line of its summary.
 BEFALLS = (
-    ({}, 0, "12 passed, 0 failed"),
+    ({}, 0, "15 passed, 0 failed"),
     ({"BAD": "tsan", "DOES": "exit 3"}, 1, "tsan     partial"),
     ({"BAD": "tsan", "DOES": "echo 2 passed, 1 failed; exit 1"}, 1, "tsan     FAILED"),
     ({"TIDINGS_CI_SECONDS": "0"}, 1, "release  partial    0 s  not begun: "),
@@ -194,8 +194,8 @@ BEFALLS = (
 )
 
 
-@pytest.mark.parametrize("env, status, line", BEFALLS)
-def test_ci_is_green_if_nothing_was_left_out(tree, run, env, status, line):
+@pytest.fixture
+def ci_tree(tree):
     for name, text in RUNS.items():
         (tree / name).parent.mkdir(exist_ok=True)
         (tree / name).write_text(f"#!/bin/sh\n{text}\n")
@@ -203,10 +203,38 @@ def test_ci_is_green_if_nothing_was_left_out(tree, run, env, status, line):
     for name in (".ci/run", "tests/nightly"):
         (tree / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tree / name)
-    (tree / "tests/nightly.tsv").write_text("step\twhen\tcommit\tseconds\tresult\tfound\n" + PASSED)
-    for folder in ("base", "broker", "client", "proto"):
-        (tree / folder).mkdir(exist_ok=True)
-    env = in_tree(tree) | {"BAD": "none", "DOES": "true"} | env
-    ended = run(tree / ".ci/run", env=env, status=status)
+    for folder in ("base", "broker/cluster", "client", "proto"):
+        (tree / folder).mkdir(parents=True, exist_ok=True)
+    return tree
+
+
+def keep_nights(tree, row):
+    (tree / "tests/nightly.tsv").write_text(f"step\twhen\tcommit\tseconds\tresult\tfound\n{row}")
+
+
+@pytest.mark.parametrize("env, status, line", BEFALLS)
+def test_ci_is_green_if_nothing_was_left_out(ci_tree, run, env, status, line):
+    keep_nights(ci_tree, PASSED)
+    env = in_tree(ci_tree) | {"BAD": "none", "DOES": "true"} | env
+    ended = run(ci_tree / ".ci/run", env=env, status=status)
     assert any(shown.startswith(line) for shown in ended.out), ended.output()
     assert re.fullmatch(r"\d+ passed, \d+ failed", ended.out[-1])
+
+
+# What passed at night runs again once something that it reads has changed.
+def test_ci_runs_what_the_night_ran_before_a_change(ci_tree, run):
+    def git(*words):
+        who = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+        return run("git", "-C", ci_tree, *who, *words).out
+
+    env = in_tree(ci_tree) | {"BAD": "none", "DOES": "true"}
+    git("init", "-q")
+    for change, line in (("base/a.c", "rest     same "), ("broker/cluster/a.c", "rest     ok ")):
+        git("add", "-A")
+        git("commit", "-q", "--allow-empty", "-m", "one")
+        (commit,) = git("rev-parse", "HEAD")
+        keep_nights(ci_tree, f"rest\t2026-01-01 00:00\t{commit}\t9\tok, 7 passed, 0 failed\t\n")
+        (ci_tree / change).write_text("int a;\n")
+        git("add", change)
+        ended = run(ci_tree / ".ci/run", env=env)
+        assert any(shown.startswith(line) for shown in ended.out), ended.output()
