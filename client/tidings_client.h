@@ -194,7 +194,7 @@ struct td_checkpoint {
     uint64_t size;        /* entries */
     char root[80];        /* "sha-256:..." */
     int64_t time_s;       /* when the log had no more entries, as its key says:
-                             POSIX; 0: it says nothing, or no key is known */
+                             POSIX; 0: no key is known */
     int is_signed;        /* not 0: a known key of the log has signed it */
     unsigned n_witnesses; /* known ones that have cosigned it */
 };
@@ -206,13 +206,14 @@ struct td_checkpoint {
  *
  * keys       verifier keys (C2SP signed-note: NAME+HEX+BASE64), one a line, as
  *            `tidingsd key show SET` prints them; a line that begins with "#"
- *            is a comment. NULL: none.
- * witnesses  likewise those of witnesses.
+ *            is a comment. NULL: none; a text without a key is an error.
+ * witnesses  likewise those of witnesses. A key counts once, however often it
+ *            is there and under whatever names.
  * required   so many of these have to have cosigned; 0: all.
  *
  * Memory   the texts are copied.
  * Thread   as the handle.
- * Errors   TD_INVALID. Since 1.1.
+ * Errors   TD_INVALID. Since 1.1. R-453
  */
 TD_API enum td_status td_trust(struct td_client *client, const char *keys,
                                const char *witnesses, unsigned required);

@@ -149,7 +149,7 @@ export interface Options {
      * connection, and after five minutes. A wrong one ends the set with a CheckpointError.
      */
     verifierKey?: string | string[];
-    /** The keys of witnesses, of whom `requireWitnesses` (all) have to cosign checkpoints. */
+    /** The keys of witnesses, of whom `requireWitnesses` (all) have to cosign checkpoints. A key counts once. */
     witnesses?: string | string[];
     requireWitnesses?: number;
     /**

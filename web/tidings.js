@@ -41,7 +41,8 @@ const EVENTS = 'text/event-stream';
 
 const CHECK_MS = 300_000; // between two looks at the checkpoint of a set
 const OLDER_PAUSE_MS = 2_000; // before another connection, after an older checkpoint
-const NOTE_MAX = 65_536; // characters of a checkpoint
+const AHEAD_MAX_S = 300; // of the time of a checkpoint: two clocks differ
+const NOTE_MAX = 163_840; // characters of a checkpoint
 const TILE_WIDTH = 256; // hashes of a full tile
 
 const PATIENCE_MS = 60_000; // no attempt of a post begins later
@@ -374,16 +375,25 @@ export async function readVerifierKey(text) {
     return key;
 }
 
-/** Reads keys: a text with one in each line, or several texts. "#" begins a comment. */
-function readKeys(texts = []) {
-    const lines = [texts].flat().flatMap(text => text.split('\n'));
-    return Promise.all(lines.filter(line => /^\s*[^\s#]/.test(line)).map(readVerifierKey));
+/** The lines of keys: of a text, or of several. "#" begins a comment. Throws if keys are wanted and
+ * there is none, or an empty text would turn the checks off. */
+function linesOfKeys(texts, option) {
+    const lines = [texts ?? []].flat().flatMap(text => text.split('\n')).filter(line => /^\s*[^\s#]/.test(line));
+    if (texts !== undefined && lines.length === 0)
+        throw new TypeError(`${option} has no key`);
+    return lines;
 }
 
-/** Reads a signed note. Looks at no signature. */
+function readKeys(texts, option) {
+    return Promise.all(linesOfKeys(texts, option).map(readVerifierKey));
+}
+
+const SIGNATURES = /^(\u2014 \S+ [A-Za-z\d+/=]{8,}\n)*$/;
+
+/** Reads a signed note. Checks no signature. */
 export function readNote(text) {
     const gap = text.lastIndexOf('\n\n');
-    if (gap < 0 || text.length > NOTE_MAX || !text.endsWith('\n') || /[\0-\x09\x0b-\x1f]/.test(text))
+    if (gap < 0 || text.length > NOTE_MAX || !SIGNATURES.test(text.slice(gap + 2)) || /[\0-\x09\x0b-\x1f]/.test(text))
         throw new CheckpointError('malformed', 'it is no signed note', text);
     return { text, body: text.slice(0, gap + 1), signatures: text.slice(gap + 2) };
 }
@@ -417,29 +427,33 @@ export async function checkSignature(note, key) {
     }
 }
 
-/** Demands that a key with the name of the origin has signed the checkpoint, and that so many
+/** Demands that a key with the name of the origin has signed the checkpoint and its time, and that so many
  * witnesses have cosigned it. Where Ed25519 is missing, `unchecked` says so. */
 export async function checkCheckpoint(checkpoint, { verifierKey, witnesses, requireWitnesses }) {
     const { origin, text } = checkpoint;
-    const times = [], cosigned = new Set();
-    let known;
+    const times = [], cosigned = new Set(), known = new Set();
     try {
-        for (const { name, publicKey } of await readKeys(verifierKey))
-            for (const kind of name === origin ? [1, 4] : [])
-                times.push(await checkSignature(checkpoint, await keyOf(name, kind, publicKey)) ?? -1);
-        known = await readKeys(witnesses);
-        for (const key of known)
+        for (const { name, publicKey } of await readKeys(verifierKey, 'verifierKey'))
+            if (name === origin && await checkSignature(checkpoint, await keyOf(name, 1, publicKey)) !== undefined)
+                times.push(await checkSignature(checkpoint, await keyOf(name, 4, publicKey)));
+        for (const key of await readKeys(witnesses, 'witnesses')) { // who holds a key counts once
+            known.add(key.publicKey.join());
             if (await checkSignature(checkpoint, key) !== undefined)
                 cosigned.add(key.publicKey.join());
+        }
     } catch (error) {
         if (error.name !== 'NotSupportedError')
             throw error;
         const unchecked = `the signature of ${origin} was NOT checked: ${error.message}`;
         return { isSigned: false, witnesses: 0, unchecked };
     }
-    const time = Math.max(-1, ...times), required = requireWitnesses ?? known.length;
-    if (time < 0)
+    const [time] = times, required = requireWitnesses ?? known.size;
+    if (times.length === 0)
         throw new CheckpointError('signature', `no key with the name ${origin} has signed it`, text);
+    if (time === undefined) // a line may have been cut off
+        throw new CheckpointError('signature', `the key of ${origin} has signed no time`, text);
+    if (time > Date.now() / 1000 + AHEAD_MAX_S)
+        throw new CheckpointError('signature', `it is dated ${time - Math.floor(Date.now() / 1000)} s ahead`, text);
     if (cosigned.size < required)
         throw new CheckpointError('witnesses', `${cosigned.size} of ${required} witnesses have cosigned it`, text);
     return { isSigned: true, witnesses: cosigned.size, time };
@@ -751,6 +765,10 @@ class Following {
         });
         this.#sets = [...new Map(sets.map(set => [set.url, set])).values()]; // each once
         this.#store = storeOf(options.store);
+        linesOfKeys(options.verifierKey, 'verifierKey');
+        linesOfKeys(options.witnesses, 'witnesses');
+        if (options.verifierKey === undefined && (options.witnesses ?? options.requireWitnesses) !== undefined)
+            throw new TypeError('witnesses cosign what a verifierKey signs, and there is none');
     }
 
     get #isFiltered() {

@@ -302,23 +302,31 @@ read_keys(const char *path, char text[KEYS_SIZE])
     if (n == KEYS_SIZE)
         errno = EFBIG;
     if (n < 0 || n == KEYS_SIZE)
-        return failed("cannot read %s: %s", path, strerror(errno));
+        return bad_usage("cannot read the keys of %s: %s", path,
+                         strerror(errno));
     text[n] = '\0';
     return EXIT_GOOD;
 }
 
+/* The first call is for the name in a message: the keys alone. */
 enum exit_code
 trust_files_use(const struct trust_files *files, struct td_client *client)
 {
     char keys[KEYS_SIZE], witnesses[KEYS_SIZE];
+    const char *log = files->keys ? keys : NULL;
     enum exit_code code = read_keys(files->keys, keys);
 
+    if (!code && log)
+        code = exit_for(td_trust(client, log, NULL, 0), files->keys,
+                        td_problem(client));
     if (!code)
         code = read_keys(files->witnesses, witnesses);
-    if (code || (!files->keys && !files->witnesses))
+    if (code || (!files->witnesses && !files->required))
         return code;
-    return exit_of(
-        client, td_trust(client, keys, witnesses, (unsigned)files->required));
+    return exit_for(td_trust(client, log, files->witnesses ? witnesses : NULL,
+                             (unsigned)files->required),
+                    files->witnesses ? files->witnesses : "--require-witnesses",
+                    td_problem(client));
 }
 
 enum exit_code

@@ -45,19 +45,21 @@ static void
 load_kept(struct td_follower *f)
 {
     struct follower_checkpoint *c = &f->checkpoint;
-    char bytes[NOTE_BYTES_MAX];
+    char *room = NULL;
     ssize_t n = -1;
 
+    c->kept.max = NOTE_BYTES_MAX;
     if (!c->is_loaded && f->client->checkpoint_dir)
+        room = buf_room(&c->kept, NOTE_BYTES_MAX);
+    if (room)
         n = file_read(AT_FDCWD,
                       file_path("%s/%s", f->client->checkpoint_dir,
                                 name_of(f, "checkpoint").text)
                           .text,
-                      bytes, sizeof(bytes));
+                      room, NOTE_BYTES_MAX);
     c->is_loaded = true;
-    c->kept.max = NOTE_BYTES_MAX;
     if (n > 0)
-        buf_add(&c->kept, bytes, (size_t)n);
+        c->kept.size = (size_t)n;
 }
 
 static enum status

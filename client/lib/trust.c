@@ -1,8 +1,14 @@
 #include "client/lib/trust.h"
 
+#include "base/clock.h"
 #include "client/lib/client.h"
 #include "proto/input/list_proof.h"
 
+/* A checkpoint may be dated so many seconds behind this clock: two clocks differ. */
+#define AHEAD_MAX_S 300
+
+/* Reads the keys of a text; NULL: there are none. A text without a key is an
+ * error, or a file that was emptied would turn the checks off. */
 static enum status
 read_keys(struct note_key *keys, size_t *n, const char *text, bool are_logs,
           struct problem *why)
@@ -30,7 +36,24 @@ read_keys(struct note_key *keys, size_t *n, const char *text, bool are_logs,
                            are_logs ? "log" : "witness");
         ++*n;
     }
-    return STATUS_OK;
+    return *n > 0 || !text
+               ? STATUS_OK
+               : problem(why, STATUS_INVALID,
+                         "it has no key of a %s: NAME+HEX+BASE64, a line each",
+                         are_logs ? "log" : "witness");
+}
+
+/* True if no witness before that one has its key: whoever holds a key counts
+ * once, whatever the names. `counts`: of those; NULL: of all. */
+static bool
+is_another(const struct trust *t, const bool *counts, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if ((!counts || counts[j]) &&
+            !memcmp(t->witnesses[j].public, t->witnesses[i].public,
+                    SIGNING_KEY_SIZE))
+            return false;
+    return true;
 }
 
 static enum status
@@ -38,19 +61,36 @@ read_trust(struct trust *t, const char *keys, const char *witnesses,
            unsigned required, struct problem *why)
 {
     enum status rc = read_keys(t->keys, &t->n_keys, keys, true, why);
+    unsigned n = 0;
 
     if (!rc)
         rc = read_keys(t->witnesses, &t->n_witnesses, witnesses, false, why);
-    t->required = required > 0 ? required : (unsigned)t->n_witnesses;
-    return !rc && required > t->n_witnesses
+    for (size_t i = 0; i < t->n_witnesses; i++)
+        n += is_another(t, NULL, i);
+    t->required = required > 0 ? required : n;
+    return !rc && required > n
                ? problem(why, STATUS_INVALID,
-                         "%u witnesses are required, and the keys of %zu are "
+                         "%u witnesses are required, and the keys of %u are "
                          "known",
-                         required, t->n_witnesses)
+                         required, n)
                : rc;
 }
 
-/* Checks the signature of the log; the time that it adds is its own. */
+/* "Up to now there were no other entries" cannot be said of a time to come. */
+static enum status
+refuse_ahead(const char *name, int64_t time_s, struct problem *why)
+{
+    char time[DATETIME_SIZE + 1];
+
+    time[datetime_write_short(time, time_s * 1000000)] = '\0';
+    return problem(why, STATUS_DIFFERENT,
+                   "the checkpoint of %s is dated %s, and this machine's clock "
+                   "is more than %d minutes behind that",
+                   name, time, AHEAD_MAX_S / 60);
+}
+
+/* Checks the signature of the log, and the time that it adds: that of its own.
+ */
 static enum status
 check_log(const struct trust *t, const struct note *note, struct slice origin,
           int64_t *time_s, struct problem *why)
@@ -69,8 +109,12 @@ check_log(const struct trust *t, const struct note *note, struct slice origin,
             continue;
         rc = note_check(note, &key, &time, why);
         *time_s = (int64_t)time;
-        if (rc == STATUS_NOT_FOUND) /* it says nothing about the time */
-            return STATUS_OK;
+        if (rc == STATUS_NOT_FOUND) /* a line of it may have been cut off */
+            return problem(why, STATUS_DIFFERENT,
+                           "the key of %s has signed no time of the checkpoint",
+                           key.name);
+        if (!rc && *time_s > clock_now_us() / 1000000 + AHEAD_MAX_S)
+            rc = refuse_ahead(key.name, *time_s, why);
     }
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_DIFFERENT,
@@ -85,6 +129,7 @@ trust_check(const struct trust *t, const struct note *note, const char *epoch,
             struct problem *why)
 {
     static const struct trust nobody = {.n_keys = 0};
+    bool has_cosigned[TRUST_KEYS_MAX];
     enum status rc = checkpoint_read(note, checkpoint, why);
     struct slice name;
 
@@ -111,7 +156,8 @@ trust_check(const struct trust *t, const struct note *note, const char *epoch,
 
         if (one == STATUS_DIFFERENT)
             rc = problem(why, one, "%s", reason.text);
-        result->n_witnesses += !one;
+        has_cosigned[i] = !one;
+        result->n_witnesses += !one && is_another(t, has_cosigned, i);
     }
     if (!rc && result->n_witnesses < t->required)
         rc = problem(why, STATUS_DIFFERENT,

@@ -7,7 +7,10 @@
 #include "proto/number.h"
 #include "proto/utf8.h"
 
-#define DASH       "\xe2\x80\x94 "
+#define DASH "\xe2\x80\x94 "
+#define BASE64                                                         \
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" \
+    "="
 #define PROOF_LINE "c2sp.org/tlog-proof@v1"
 #define ID_SIZE    4
 #define TIME_SIZE  8
@@ -169,10 +172,20 @@ is_plain(struct slice bytes)
     return utf8_is_xml_text(bytes);
 }
 
+/* A line of a signature of any kind, also of one that nobody here can check: the
+ * ID of its key and at least a byte, in base64. A line end is behind it. */
+static bool
+is_signature(struct slice line)
+{
+    return slice_skip_start(&line, DASH) && slice_take(&line, ' ').size > 0 &&
+           line.size >= 8 && strspn(line.data, BASE64) == line.size;
+}
+
 enum status
 note_read(struct slice bytes, struct note *note, struct problem *why)
 {
     const char *gap = NULL;
+    struct slice rest;
 
     if (bytes.size > NOTE_BYTES_MAX)
         return problem(why, STATUS_MALFORMED, "it has more than %d bytes",
@@ -185,7 +198,12 @@ note_read(struct slice bytes, struct note *note, struct problem *why)
                        "it is no signed note: a text, an empty line, and "
                        "signatures");
     note->text = slice_between(bytes.data, gap);
-    note->signatures = slice_between(gap + 1, bytes.data + bytes.size);
+    note->signatures = rest = slice_between(gap + 1, bytes.data + bytes.size);
+    while (rest.size > 0)
+        if (!is_signature(slice_take(&rest, '\n')))
+            return problem(why, STATUS_MALFORMED,
+                           "it has something else than signatures behind its "
+                           "text");
     return STATUS_OK;
 }
 

@@ -53,10 +53,20 @@ class CheckpointError(Different):
         self.evidence = evidence
 
 
-def trust(client: Any, keys: Keys, witnesses: Keys, required: int) -> int:
+Trust = tuple[bytes | None, bytes | None, int]  # keys, witnesses, so many of these
+
+
+def trust_of(keys: Keys, witnesses: Keys, required: int) -> Trust | None:
+    """What td_trust takes, of arguments that may be read once; None: nothing was given."""
+    texts = [of if of is None or isinstance(of, str) else "\n".join(of) for of in (keys, witnesses)]
+    log, others = (None if text is None else text.encode() for text in texts)
+    return None if log is None and others is None and not required else (log, others, required)
+
+
+def trust(client: Any, keys: Trust) -> int:
     """td_trust."""
-    both = ([of] if isinstance(of, str) else of or () for of in (keys, witnesses))
-    return int(lib.td_trust(client, *("\n".join(of).encode() for of in both), required))
+    *texts, required = keys
+    return int(lib.td_trust(client, *(ffi.NULL if of is None else of for of in texts), required))
 
 
 class Check(Call):
@@ -66,11 +76,11 @@ class Check(Call):
     fault = ""
     checkpoint: Checkpoint | None = None
 
-    def work(self, keys: tuple[Keys, Keys, int], *texts: bytes | None) -> int:
+    def work(self, keys: Trust, *texts: bytes | None) -> int:
         client, user = self.handle.client, ffi.new_handle(self)
         given = [ffi.NULL if of is None else of for of in texts]
         how = (*given, lib.checkpoint_on_text, user)
-        status = trust(client, *keys) or lib.td_check_checkpoint(client, *how)
+        status = trust(client, keys) or lib.td_check_checkpoint(client, *how)
         c = lib.td_checkpoint(client)
         if c:
             texts_of = (self.note, text(c.origin) or "", c.size, text(c.root) or "")
@@ -84,7 +94,7 @@ class Checker:
     def __init__(
         self,
         access: Access | None,
-        keys: tuple[Keys, Keys, int],
+        keys: Trust,
         kept: str | None,
         file: str | None,
         on_checkpoint: OnCheckpoint | None,

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from tidings._checkpoint import Check, Checker, Keys, OnCheckpoint, trust
+from tidings._checkpoint import Check, Checker, Keys, OnCheckpoint, trust, trust_of
 from tidings._errors import Error, Invalid, error_of, text
 from tidings._handle import LOOK_AGAIN_S, Access, Handle, Limits, OnTrouble, Path, fail
 from tidings._libtidings import ffi, lib
@@ -319,9 +319,9 @@ class _Followed:
         self._is_checked = False  # it waits no longer
         self._position: str | None = position
         try:
-            if verifier_key:
-                keys = (verifier_key, witnesses, require_witnesses)
-                feed.check(trust(feed.client, *keys))
+            keys = trust_of(verifier_key, witnesses, require_witnesses)
+            if keys:
+                feed.check(trust(feed.client, keys))
                 beside = f"{os.fsdecode(state)}.checkpoint" if state else None
                 how_kept = (keys, checkpoint, beside, on_checkpoint)
                 feed.checker = Checker(access, *how_kept)

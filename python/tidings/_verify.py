@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from tidings._checkpoint import Keys, trust
+from tidings._checkpoint import Keys, trust, trust_of
 from tidings._errors import Error, text
 from tidings._handle import Access, Call, Handle, Limits, Path, fail
 from tidings._libtidings import ffi, lib
@@ -126,9 +126,9 @@ def verify(
     Unreachable, Broken, Invalid, Memory.
     """
     call = _Verify(Handle(os.fsdecode(where), access, limits), on_list)
-    if verifier_key:
-        keys = (verifier_key, witnesses, require_witnesses)
-        call.handle.check(trust(call.handle.client, *keys))
+    keys = trust_of(verifier_key, witnesses, require_witnesses)
+    if keys:
+        call.handle.check(trust(call.handle.client, keys))
     user = ffi.new_handle(call)
     proof = ffi.new("struct td_proof *")
     arguments = (os.fsencode(where), lib.verify_on_list, user, proof)

@@ -8,6 +8,7 @@ import json
 import pathlib
 import shutil
 import tempfile
+import time
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -112,6 +113,7 @@ class Scene:
         self.origin = f"{self.liar.url.partition('//')[2]}/sets/news/{self.epoch}"
         self.verifier = self.key.verifier(self.origin)
         self.hashes = self.leaves(self.set, n)
+        self.at = int(time.time()) + 60  # the broker's own are of now
 
     @staticmethod
     def leaves(news, n):
@@ -124,11 +126,13 @@ class Scene:
         return hashes
 
     def checkpoint(self, hashes, key=None, origin=None, at=None):
-        """Signed, of a tree with these leaves; `at` is its time."""
-        origin = origin or self.origin
+        """Signed, of a tree with these leaves; `at` is its time: 0: none; None: later than all
+        before."""
+        origin, key = origin or self.origin, key or self.key
         body = f"{origin}\n{len(hashes)}\n{base64.b64encode(root_of(hashes)).decode()}\n"
-        time = self.key.cosign(origin, body, at) if at else ""
-        return f"{body}\n{(key or self.key).sign(origin, body)}{time}"
+        self.at += 1
+        at = self.at if at is None else at
+        return f"{body}\n{key.sign(origin, body)}{key.cosign(origin, body, at) if at else ''}"
 
     def lie(self, path, body):
         body = body.encode() if isinstance(body, str) else body
@@ -667,9 +671,50 @@ def test_the_last_checkpoint_is_kept_with_the_position(scene, tmp_path):
         list(tidings.follow(one.url, **how, verifier_key=one.verifier))
 
 
+# A file without a key does not turn the checks off. R-453
+@pytest.mark.parametrize("option", ["--key", "--witness"])
+@pytest.mark.parametrize("command", ["follow", "sync", "harvest", "verify", "prove", "witness"])
+def test_a_file_without_a_key_is_an_error_of_usage(scene, run, tmp_path, command, option):
+    one = scene(1)
+    copy = one.set.broker.set("copy")
+    proof, good = tmp_path / "proof", tmp_path / "good"
+    proof.write_text(one.set.get("proof?seq=1").text)
+    good.write_text(one.verifier + "\n")
+    words = {
+        "follow": [one.url, "--from-start", "--until-caught-up"],
+        "sync": [one.url, tmp_path / "mirror", "--until-caught-up"],
+        "harvest": [one.url, copy.url, "--once", "--state", tmp_path / "harvest"],
+        "verify": [one.url],
+        "prove": [one.url, "1"],
+        "witness": [one.url, "--listen", "127.0.0.1:0", "--state", tmp_path / "witness"],
+    }[command]
+    if command == "witness" and option == "--witness":
+        pytest.skip("it has none")
+    known = ["--key", good] if option == "--witness" else []
+    for name, text in (("empty", ""), ("comments", "# one\n\n  # two\n"), ("missing", None)):
+        file = tmp_path / name
+        if text is not None:
+            file.write_text(text)
+        done = run("tidings", command, *words, *known, option, file, status=2)
+        assert str(file) in done.errors(), done.errors()
+        assert not done.out
+    assert str(tmp_path) in run("tidings", command, *words, *known, option, tmp_path, status=2).errors()
+    assert not (tmp_path / "mirror").exists()
+    if option == "--witness":
+        done = run("tidings", command, *words, "--require-witnesses", "1", status=2)
+        assert "--require-witnesses: 1 witnesses are required" in done.errors()
+
+
 @needs_python
 def test_wrong_keys_are_said_at_once(scene):
     one = scene(1)
+    for keys in ("", [], "# none", iter(())):
+        with pytest.raises(tidings.Invalid, match="no key of a log"):
+            tidings.follow(one.url, verifier_key=keys)
+        with pytest.raises(tidings.Invalid, match="no key of a log"):
+            tidings.verify(one.url, verifier_key=keys)
+    with pytest.raises(tidings.Invalid, match="no key of a witness"):
+        tidings.follow(one.url, witnesses="")
     for keys in ("x", one.verifier.replace("+", "+0", 1), Key().verifier("a", 4)):
         with pytest.raises(tidings.Invalid):
             tidings.follow(one.url, verifier_key=keys)

@@ -940,13 +940,21 @@ test('tiles lead as proofs do', async () => {
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
 const ORIGIN = `broker.example/sets/news/${EPOCH}`;
 const RAW = publicKey.export({ type: 'spki', format: 'der' }).subarray(-32);
-const ID = sha256(Buffer.from(`${ORIGIN}\n\x01`), RAW).slice(0, 4);
-const OWN = `${ORIGIN}+${Buffer.from(ID).toString('hex')}+${Buffer.concat([Buffer.of(1), RAW]).toString('base64')}`;
+const idOf = kind => sha256(Buffer.from(`${ORIGIN}\n`), Buffer.of(kind), RAW).slice(0, 4);
+const OWN = `${ORIGIN}+${Buffer.from(idOf(1)).toString('hex')}+${Buffer.concat([Buffer.of(1), RAW]).toString('base64')}`;
 
-function checkpointOf(size) {
+const NOW_S = Math.floor(Date.now() / 1000);
+
+function checkpointOf(size, time = NOW_S) {
     const body = `${ORIGIN}\n${size}\n${Buffer.from(treeOf(size).root).toString('base64')}\n`;
-    const signature = Buffer.concat([ID, sign(null, Buffer.from(body), privateKey)]).toString('base64');
-    return `${body}\n\u2014 ${ORIGIN} ${signature}\n`;
+    const signed = (kind, text, ...more) => {
+        const bytes = Buffer.concat([idOf(kind), ...more, sign(null, Buffer.from(text), privateKey)]);
+        return `\u2014 ${ORIGIN} ${bytes.toString('base64')}\n`;
+    };
+    const at = Buffer.alloc(8);
+    at.writeBigUInt64BE(BigInt(time ?? 0));
+    const dated = time === null ? '' : signed(4, `cosignature/v1\ntime ${time}\n${body}`, at);
+    return `${body}\n${signed(1, body)}${dated}`;
 }
 
 const text = body => () => new Response(body);
@@ -960,12 +968,27 @@ test('a checkpoint is read on each connection, and again when its time has come'
         () => eventStream([one(0, 1), one(1, 2)], false),
         text(checkpointOf(1)),
         () => eventStream([one(2, 3), one(3, 4)], false), text(checkpointOf(4)), text(tile('0/000.p/4')),
-        () => eventStream([one(4, 5)], true), text(checkpointOf(3)),
+        () => eventStream([one(4, 5)], true), text(checkpointOf(3, NOW_S + 1)),
     );
     await assert.rejects(broker.follow(options, 5), { fault: 'smaller', code: 'checkpoint', set: 'news' });
     assert.deepEqual(sizes, [1, 4]);
     assert.deepEqual(broker.requests.map(path => path.replace(/\?.*/, '')), ['/stream', '/checkpoint',
         '/stream', '/checkpoint', '/tile/0/000.p/4', '/stream', '/checkpoint']);
+});
+
+/* R-452, R-453 */
+test('what a key does not say is not believed', async () => {
+    const one = () => eventStream([event('changes', message(0, 1, { digest: digestOf(1) }))], true);
+    const garbage = `${checkpointOf(1)}and more\n`;
+    for (const [checkpoint, fault] of [[checkpointOf(1, null), 'signature'], [checkpointOf(1, NOW_S + 400), 'signature'],
+        [garbage, 'malformed'], [checkpointOf(1, NOW_S + 200)]]) {
+        plays(one, text(checkpoint));
+        const read = broker.follow({ position: '0', verifierKey: OWN }, 1);
+        await (fault ? assert.rejects(read, { fault, code: 'checkpoint' }) : read);
+    }
+    for (const keys of [{ verifierKey: '' }, { verifierKey: [] }, { verifierKey: '# none\n' },
+        { verifierKey: OWN, witnesses: '' }, { witnesses: OWN }, { requireWitnesses: 1 }])
+        await assert.rejects(broker.follow({ position: '0', ...keys }, 1), TypeError);
 });
 
 test('a heartbeat brings the next checkpoint when it is due', async () => {

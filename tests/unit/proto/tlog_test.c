@@ -334,6 +334,61 @@ TEST(signs_checkpoints_and_cosignatures)
     signing_key_free(pair);
 }
 
+/* A note has signatures of keys and kinds that nobody here knows, in any order,
+ * and nothing else behind its text. R-454 */
+TEST(reads_long_and_unknown_signatures)
+{
+    static const char *const garbage[] = {
+        "x\n",
+        "\xe2\x80\x94 a\n",
+        "\xe2\x80\x94 a \n",
+        "\xe2\x80\x94  AAAAAAAA\n",
+        "\xe2\x80\x94 a AAAA\n",
+        "\xe2\x80\x94 a AAAA AAAA\n",
+        "- a AAAAAAAA\n",
+        "\xe2\x80\x94 a AAAAAAA!\n",
+        " \n",
+    };
+    unsigned char secret[SIGNING_KEY_SIZE] = "0123456789abcdef0123456789abcdef";
+    struct signing_key *pair = signing_key_new(secret);
+    struct note_key key = {.name = "log.example", .kind = NOTE_SIGNATURE};
+    static const char text[] = "log.example\n1\n";
+    struct buf note_text = {.max = 1 << 20};
+    char body[8193];
+    struct note note;
+    uint64_t time_s;
+
+    memset(body, 'A', sizeof(body) - 1);
+    body[sizeof(body) - 1] = '\0';
+    memcpy(key.public, signing_key_public(pair), SIGNING_KEY_SIZE);
+    for (unsigned place = 0; place < 16; place += 5) {
+        buf_clear(&note_text);
+        buf_add_format(&note_text, "%s\n", text);
+        for (unsigned i = 0; i < 16; i++) {
+            if (i == place)
+                assert_true(note_sign(&note_text, slice_of(text), key.name,
+                                      pair, NOTE_SIGNATURE, 0));
+            else
+                buf_add_format(&note_text, "\xe2\x80\x94 w%u.example %s\n", i,
+                               body);
+        }
+        assert_int_equal(note_read(buf_slice(&note_text), &note, NULL), 0);
+        assert_int_equal(note_check(&note, &key, &time_s, NULL), 0);
+    }
+    for (size_t i = 0; i < N_ELEMENTS(garbage); i++) {
+        buf_clear(&note_text);
+        buf_add_format(&note_text, "%s\n", text);
+        assert_true(note_sign(&note_text, slice_of(text), key.name, pair,
+                              NOTE_SIGNATURE, 0));
+        assert_int_equal(note_read(buf_slice(&note_text), &note, NULL), 0);
+        buf_add_text(&note_text, garbage[i]);
+        assert_int_equal(note_read(buf_slice(&note_text), &note, NULL),
+                         STATUS_MALFORMED);
+    }
+    buf_fini(&note_text);
+    signing_key_free(pair);
+}
+
 TEST(refuses_what_is_no_checkpoint_and_no_proof)
 {
     static const char *const checkpoints[] = {
@@ -396,7 +451,7 @@ TEST(bounds_the_size_of_a_tree)
         struct note note;
 
         snprintf(text, sizeof(text),
-                 "a\n%s\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\nb\n",
+                 "a\n%s\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n",
                  rows[i].size);
         assert_int_equal(note_read(slice_of(text), &note, NULL), STATUS_OK);
         if (checkpoint_read(&note, &checkpoint, NULL) !=

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/tidings.h"
 #include "proto/datetime.h"
 #include "proto/tlog/note.h"
@@ -33,9 +34,16 @@ struct stage {
     struct site *site;
     struct td_client *client;
     struct td_proof proof;
+    int64_t time_s; /* of the next checkpoint */
 };
 
 static struct stage s;
+
+static int64_t
+now_s(void)
+{
+    return clock_now_us() / 1000000;
+}
 
 /* Makes the entries from `seq` on others, and their digests as they then are.
  */
@@ -72,6 +80,7 @@ set_stage(void **state)
     s.stranger = make_key("a key of a stranger, 32 bytes!!!");
     tempdir_open(&s.dir);
     s.site = site_new();
+    s.time_s = 1767225610;
     s.client = td_open();
     assert_non_null(s.client);
     clock_skip_waits(transfers_none, NULL);
@@ -103,8 +112,8 @@ leaf_of(const struct history *h, uint64_t index, struct digest *hash)
     tree_leaf(hash, &h->digests[index + 1]);
 }
 
-/* Appends a checkpoint of the first `size` entries, signed by `log` and
- * cosigned by `witness`; NULL: by none. */
+/* Appends a checkpoint of the first `size` entries, signed by `log`, at s.time_s
+ * if that is not 0, and cosigned by `witness`; NULL: by none. */
 static void
 add_checkpoint(struct buf *to, const struct history *h, const char *origin,
                uint64_t size, const struct signing_key *log,
@@ -128,7 +137,8 @@ add_checkpoint(struct buf *to, const struct history *h, const char *origin,
     if (log)
         assert_true(
             note_sign(to, text, origin, log, NOTE_SIGNATURE, 0) &&
-            note_sign(to, text, origin, log, NOTE_COSIGNATURE, 1767225610));
+            (s.time_s == 0 || note_sign(to, text, origin, log, NOTE_COSIGNATURE,
+                                        (uint64_t)s.time_s)));
     if (witness)
         assert_true(note_sign(to, text, "witness.example", witness,
                               NOTE_COSIGNATURE, 1767225611));
@@ -449,6 +459,89 @@ TEST(keys_that_are_none_are_refused)
     assert_int_equal(
         td_trust(s.client, NULL, key_text(ORIGIN, NOTE_SIGNATURE, s.log), 0),
         TD_INVALID);
-    assert_int_equal(td_trust(s.client, "# none\n", "", 1), TD_INVALID);
-    assert_int_equal(td_trust(s.client, "# none\n", "", 0), TD_OK);
+    assert_int_equal(td_trust(s.client, NULL, NULL, 1), TD_INVALID);
+    assert_int_equal(td_trust(s.client, NULL, NULL, 0), TD_OK);
+}
+
+/* A text without a key turns nothing off: the keys of before stay. R-453 */
+TEST(keys_that_are_missing_are_refused)
+{
+    static const char *const none[] = {"", "\n\n", "# news\n", "  # x\n \n"};
+    const char *log = key_text(ORIGIN, NOTE_SIGNATURE, s.log);
+
+    trust_log();
+    for (size_t i = 0; i < N_ELEMENTS(none); i++) {
+        assert_int_equal(td_trust(s.client, none[i], NULL, 0), TD_INVALID);
+        assert_non_null(strstr(td_problem(s.client), "no key of a log"));
+        assert_int_equal(td_trust(s.client, log, none[i], 0), TD_INVALID);
+        assert_non_null(strstr(td_problem(s.client), "no key of a witness"));
+    }
+    save_all(&s.history);
+    assert_refused("is missing: nothing says that these entries were signed");
+}
+
+/* Who holds a key counts once: twice in the file, or by another name. R-453 */
+TEST(a_witness_counts_once)
+{
+    const char *log = key_text(ORIGIN, NOTE_SIGNATURE, s.log);
+    const char *one = key_text("witness.example", NOTE_COSIGNATURE, s.witness);
+    const char *alias = key_text("alias.example", NOTE_COSIGNATURE, s.witness);
+    const char *other = key_text("other.example", NOTE_COSIGNATURE, s.stranger);
+
+    const struct {
+        const char *keys[3];
+        unsigned required;
+        enum td_status known, status; /* of td_trust, td_verify */
+    } rows[] = {
+        {{one, one}, 1, TD_OK, TD_OK},
+        {{one, one}, 2, TD_INVALID, TD_OK},
+        {{one, alias}, 0, TD_OK, TD_OK}, /* of all: that is one */
+        {{alias, one}, 0, TD_OK, TD_OK}, /* with the second name */
+        {{one, alias}, 2, TD_INVALID, TD_OK},
+        {{one, alias, other}, 2, TD_OK, TD_DIFFERENT},
+        {{one, alias, other}, 1, TD_OK, TD_OK},
+    };
+
+    save_all(&s.history);
+    save_checkpoint(&s.history, ORIGIN, LAST, s.log, s.witness);
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        char text[3 * NOTE_KEY_SIZE] = "";
+
+        for (size_t k = 0; k < 3 && rows[i].keys[k]; k++)
+            strcat(strcat(text, rows[i].keys[k]), "\n");
+        assert_int_equal(td_trust(s.client, log, text, rows[i].required),
+                         rows[i].known);
+        if (rows[i].known)
+            continue;
+        assert_int_equal(verify(), rows[i].status);
+        if (!rows[i].status)
+            assert_int_equal(td_checkpoint(s.client)->n_witnesses, 1);
+    }
+}
+
+/* The time of a checkpoint is its key's: a line that was cut off, and a time to
+ * come, say nothing. R-452 */
+TEST(a_checkpoint_has_a_time_that_has_come)
+{
+    const struct {
+        int64_t time_s; /* 0: none */
+        const char *reason;
+    } rows[] = {
+        {0, "has signed no time"},
+        {now_s() + 301, "clock is more than 5 minutes behind"},
+        {now_s() + INT64_C(30) * 366 * 86400, "is dated 20"},
+        {now_s() + 300, NULL},
+        {now_s(), NULL},
+    };
+
+    save_all(&s.history);
+    trust_log();
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        s.time_s = rows[i].time_s;
+        save_checkpoint(&s.history, ORIGIN, LAST, s.log, NULL);
+        if (rows[i].reason)
+            assert_refused(rows[i].reason);
+        else
+            assert_int_equal(verify(), TD_OK);
+    }
 }
