@@ -16,13 +16,33 @@ struct broker_message {
     struct input_reader *reader;
     struct coverage coverage;
     size_t n_changes;
-    struct td_change *changes; /* text points into the message, and is not
-                                  terminated. In XML the log's digest covers
-                                  it and the byte after it */
+    struct td_change *changes; /* TD_JSON: text points into the message, and is
+                                  not terminated. TD_XML: NULL */
     struct changes memory;     /* memory of the changes */
+    struct buf lines;          /* TD_XML: struct broker_line, of each change */
 };
 
-/* STATUS_MEMORY */
+/* A change as the log has it, which its digest covers. What is handed over is
+ * read from this (R-451), whatever else the message has. */
+struct broker_line {
+    struct slice text; /* with its line end; points into the message */
+    uint64_t seq;
+};
+
+static inline const struct broker_line *
+broker_lines(const struct broker_message *in)
+{
+    return (const void *)in->lines.data;
+}
+
+/* The number of change `i`. */
+static inline uint64_t
+broker_message_seq(const struct broker_message *in, size_t i)
+{
+    return in->form == TD_XML ? broker_lines(in)[i].seq : in->changes[i].seq;
+}
+
+/* `form`: of messages. STATUS_MEMORY */
 enum status broker_message_init(struct broker_message *in, enum td_form form);
 void broker_message_fini(struct broker_message *in);
 

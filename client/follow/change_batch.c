@@ -305,19 +305,15 @@ is_written(struct buf *line, const struct change *change, struct slice fragment)
     return slice_equal((struct slice){stamped, size}, fragment);
 }
 
-enum status
-change_batch_add_fragment(struct change_batch *batch,
-                          const struct filter *filter, struct entry *entry,
-                          struct slice fragment)
+/* Adds the entry that was read from the fragment. */
+static enum status
+add_fragment(struct change_batch *batch, const struct filter *filter,
+             struct entry *entry, struct slice fragment)
 {
     struct slice text = {fragment.data, fragment.size - 1};
     struct fragment_view view;
-    enum status rc = fragment_read(entry, fragment);
+    enum status rc;
 
-    if (rc)
-        return rc;
-    if (!is_written(&batch->line, &entry->change, fragment))
-        return batch->line.failed ? STATUS_MEMORY : STATUS_MALFORMED;
     if (filter->text_size) {
         rc = fragment_view(fragment, &view);
         if (rc || !filter_passes(filter, fragment, view.stamp))
@@ -340,4 +336,27 @@ change_batch_add_fragment(struct change_batch *batch,
                    is_failed(&batch->changes)
                ? STATUS_MEMORY
                : STATUS_OK;
+}
+
+enum status
+change_batch_add_fragment(struct change_batch *batch,
+                          const struct filter *filter, struct entry *entry,
+                          struct slice fragment)
+{
+    enum status rc = fragment_read(entry, fragment);
+
+    if (rc)
+        return rc;
+    if (!is_written(&batch->line, &entry->change, fragment))
+        return batch->line.failed ? STATUS_MEMORY : STATUS_MALFORMED;
+    return add_fragment(batch, filter, entry, fragment);
+}
+
+enum status
+change_batch_add_line(struct change_batch *batch, const struct filter *filter,
+                      struct entry *entry, struct slice line)
+{
+    enum status rc = fragment_read(entry, line);
+
+    return rc ? rc : add_fragment(batch, filter, entry, line);
 }

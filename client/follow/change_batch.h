@@ -75,6 +75,12 @@ enum status change_batch_add_fragment(struct change_batch *batch,
                                       struct entry *entry,
                                       struct slice fragment);
 
+/* The same for a line of the log that its digest covers: also one of another
+ * version, which may write elements that this one passes over. */
+enum status change_batch_add_line(struct change_batch *batch,
+                                  const struct filter *filter,
+                                  struct entry *entry, struct slice line);
+
 static inline bool
 change_batch_is_full(const struct change_batch *batch)
 {

@@ -151,6 +151,30 @@ deliver_here(struct td_follower *f, struct td_message *message)
     return deliver(f, message);
 }
 
+/* Hands over the lines of f->delivery.message from `first` on, those that pass
+ * the filter, which the broker may have done. */
+static bool
+deliver_lines(struct td_follower *f, size_t first)
+{
+    struct follower_delivery *d = &f->delivery;
+    const struct broker_line *lines = broker_lines(&d->message);
+    struct td_message m = {.kind = TD_CHANGES, .after = f->place.order.at.seq};
+    static const struct filter nothing = {.text_size = 0};
+    const struct filter *filter =
+        f->place.order.is_filtered ? &nothing : &f->options.filter;
+    enum status rc = STATUS_OK;
+
+    for (size_t i = first; !rc && i < d->message.n_changes; i++)
+        rc = change_batch_add_line(&d->batch, filter, &d->entry, lines[i].text);
+    if (rc == STATUS_MEMORY)
+        return follower_fail(f, rc, NO_MEMORY);
+    if (rc)
+        return follower_fail(f, rc, "an entry of the log cannot be read");
+    message_sequence_advance(&f->place.order, &d->message);
+    f->place.has_moment = false;
+    return deliver_collected(f, &m);
+}
+
 /* Hands over the changes of f->delivery.message from `first` on. */
 static bool
 deliver_new(struct td_follower *f, size_t first)
@@ -163,6 +187,8 @@ deliver_new(struct td_follower *f, size_t first)
         .changes = in->n_changes > first ? in->changes + first : NULL,
     };
 
+    if (in->form == TD_XML)
+        return deliver_lines(f, first);
     for (size_t i = first; i < in->n_changes; i++)
         ((char *)in->changes[i].text)[in->changes[i].text_size] = '\0';
     message_sequence_advance(&f->place.order, in);
@@ -378,7 +404,7 @@ push_message(struct td_follower *f, const char *bytes, size_t size)
 
     /* Notifications are XML and unfiltered. */
     if (!f->pusher.is_waiting || f->is_paused || !f->place.order.is_placed ||
-        f->place.order.is_filtered || f->how.form != TD_XML ||
+        f->place.order.is_filtered || f->delivery.wire != TD_XML ||
         size > LIVE_MESSAGE_MAX) {
         push_nudge(f);
         return;

@@ -547,6 +547,7 @@ release_follower(struct retired *retired)
     close_files(f);
     offered_fini(&f->offered);
     broker_message_fini(&f->delivery.message);
+    entry_fini(&f->delivery.entry);
     change_batch_fini(&f->delivery.batch);
     buf_fini(&f->gap.kept);
     buf_fini(&f->gap.body);

@@ -134,7 +134,9 @@ struct follower_connection {
 };
 
 struct follower_delivery {
+    enum td_form wire; /* of messages */
     struct broker_message message;
+    struct entry entry; /* of one of its lines */
     struct change_batch batch;
     bool has_batch;       /* an entry was added, or filtered out */
     uint64_t batch_begin; /* the batch covers entries after this one ... */

@@ -50,13 +50,21 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     rc = follow_options_read(&f->options, plan->url, &f->how, why);
     change_batch_init(&f->delivery.batch, f->how.form);
     f->connection.idle_ms = f->how.idle_ms ? f->how.idle_ms : LIVE_IDLE_DEFAULT;
-    f->place.order.is_filtered = f->options.filter.text_size > 0;
+    /* With checkpoints each line is hashed: JSON has none, and who filters
+     * leaves some out (R-450). */
+    f->delivery.wire = client->checks ? TD_XML : f->how.form;
+    f->place.order.is_filtered =
+        f->options.filter.text_size > 0 && !client->checks;
+    f->place.order.needs_digest = client->checks;
+    if (!f->place.order.is_filtered)
+        f->options.filters[0] = '\0';
+    entry_init(&f->delivery.entry);
     f->comparison.unknown_us = f->options.place.unknown_us;
     if (f->options.has_place)
         follower_set_place(f, &f->options.place);
     if (f->options.has_place && f->options.digest)
         (void)follower_compare_digest(f, f->options.digest);
-    if (!rc && broker_message_init(&f->delivery.message, f->how.form))
+    if (!rc && broker_message_init(&f->delivery.message, f->delivery.wire))
         rc = problem_memory(why);
     if (rc) {
         follower_free(f);

@@ -17,7 +17,7 @@ is_complete(const struct message_sequence *order,
          covers->last - covers->after != message->n_changes))
         return false;
     for (size_t i = 0; i < message->n_changes; i++) {
-        uint64_t seq = message->changes[i].seq;
+        uint64_t seq = broker_message_seq(message, i);
 
         if (seq <= before || seq > covers->last ||
             (!order->is_filtered && seq != before + 1))
@@ -37,6 +37,14 @@ know_start(struct message_sequence *order)
     order->has_digest = true;
 }
 
+/* True if the message has all lines that the digest covers. */
+static bool
+is_hashed(const struct message_sequence *order,
+          const struct broker_message *message)
+{
+    return message->form == TD_XML && !order->is_filtered;
+}
+
 /* True if the message continues the history that the order knows, or if that
  * cannot be checked. */
 static bool
@@ -46,19 +54,16 @@ is_same_history(struct message_sequence *order,
     const struct coverage *covers = &message->coverage;
 
     order->here = order->digest;
-    if (!order->has_digest || !covers->has_digest)
-        return true;
-    if (covers->last < order->at.seq)
+    if (!order->has_digest || covers->last < order->at.seq)
         return true;
     if (covers->last > order->at.seq) {
-        if (message->form != TD_XML || order->is_filtered)
+        if (!is_hashed(order, message))
             return true;
         for (size_t i = first; i < message->n_changes; i++)
-            digest_add(&order->here,
-                       (struct slice){message->changes[i].text,
-                                      message->changes[i].text_size + 1});
+            digest_add(&order->here, broker_lines(message)[i].text);
     }
-    return digest_is_equal(&order->here, &covers->digest);
+    return !covers->has_digest ||
+           digest_is_equal(&order->here, &covers->digest);
 }
 
 void
@@ -91,6 +96,12 @@ message_sequence_judge(struct message_sequence *order,
                     (unsigned long long)covers->last);
         return VERDICT_BROKEN;
     }
+    if (order->needs_digest && message->n_changes > 0 &&
+        (!covers->has_digest || (order->at.epoch[0] && !order->has_digest))) {
+        problem_set(why, "a message has changes, and no digest %s",
+                    covers->has_digest ? "came before it" : "of these");
+        return VERDICT_BROKEN;
+    }
     if (!order->at.epoch[0]) { /* takes its place */
         if (!order->is_placed)
             order->at.seq = covers->after;
@@ -102,7 +113,7 @@ message_sequence_judge(struct message_sequence *order,
         return VERDICT_GAP;
     if (covers->last > order->at.seq)
         while (*first < message->n_changes &&
-               message->changes[*first].seq <= order->at.seq)
+               broker_message_seq(message, *first) <= order->at.seq)
             ++*first;
     if (!is_same_history(order, message, *first))
         return VERDICT_OTHER;

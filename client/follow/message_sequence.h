@@ -25,6 +25,8 @@
 /* At first zero: the first message sets the place. */
 struct message_sequence {
     bool is_filtered;
+    bool
+        needs_digest; /* of each message with changes: checkpoints prove that */
     bool is_placed;
     struct position at; /* epoch "" until a message has it */
     bool has_digest;

@@ -9,7 +9,9 @@
 
 #include "client/follow/follower.h"
 
-/* Returns the transports that `offered` and the caller allow. */
+/* Returns the transports that `offered` and the caller allow. With checkpoints,
+ * those that have the lines of the log (R-450): events are JSON, and polled
+ * lists are read as those of any source. */
 static unsigned
 carried_by(const struct td_follower *f)
 {
@@ -18,10 +20,12 @@ carried_by(const struct td_follower *f)
 
     if (o->stream)
         open |= TD_WEBSOCKET;
-    if (o->events && f->how.form == TD_JSON) /* events are never XML */
+    if (o->events && f->delivery.wire == TD_JSON) /* events are never XML */
         open |= TD_EVENTS;
     if (o->memory)
         open |= TD_LONG_POLL;
+    if (f->client->checks && o->checkpoint)
+        return open & f->how.transports;
     if (o->change_list || o->change_dump || o->change_list_archive ||
         follower_has_only_list(f))
         open |= TD_POLL;
@@ -84,6 +88,12 @@ take_offer(struct td_follower *f)
         return follower_fail(f, STATUS_REFUSED,
                              "%.800s has %u sets: one is followed here",
                              f->options.url, f->search.n_sets);
+    if (!open && f->client->checks && f->offered.checkpoint)
+        return follower_fail(f, STATUS_REFUSED,
+                             "%.800s: its checkpoints prove what comes by "
+                             "WebSocket or long poll, and these are not "
+                             "offered, or not allowed",
+                             f->offered.url);
     if (!open && !f->how.as_of)
         return follower_fail(f, STATUS_REFUSED,
                              "%.200s names no Resource List, Change List, "

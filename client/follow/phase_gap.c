@@ -40,8 +40,8 @@ page_failed(struct td_follower *f, const struct problem *why)
 {
     f->gap.why = *why;
     if (why->rc == STATUS_GONE || why->rc == STATUS_MEMORY ||
-        !f->offered.change_list)
-        return end_stuck(f, why);
+        !f->offered.change_list || f->client->checks)
+        return end_stuck(f, why); /* with checkpoints: R-450 */
     return poll_lists(f);
 }
 
@@ -99,8 +99,9 @@ on_page(struct fetch_answer *answer, const struct problem *why, void *user)
 bool
 follower_ask_page(struct td_follower *f, fetch_end_fn *on_end)
 {
-    const char *headers[] = {f->how.form == TD_XML ? "Accept: application/xml"
-                                                   : "Accept: application/json",
+    const char *headers[] = {f->delivery.wire == TD_XML
+                                 ? "Accept: application/xml"
+                                 : "Accept: application/json",
                              NULL};
     struct fetch_request request = {.headers = headers,
                                     .max_bytes = DOCUMENT_BYTES_MAX,
@@ -176,7 +177,7 @@ begin_gap(struct td_follower *f)
     problem_clear(&f->gap.why);
     if (f->offered.memory)
         return follower_ask_page(f, on_page);
-    if (f->offered.change_list)
+    if (f->offered.change_list && !f->client->checks)
         return poll_lists(f);
     return follower_fail(f, STATUS_MALFORMED,
                          "a gap after %llu that cannot be filled",

@@ -156,7 +156,7 @@ open_connection(struct td_follower *f, unsigned transport)
 {
     struct live_request request = {
         .transport = (enum td_transport)transport,
-        .form = f->how.form,
+        .form = f->delivery.wire,
         .idle_ms = &f->connection.idle_ms,
         .shared = &f->shared,
         .after_digest = f->connection.after_digest,
@@ -201,8 +201,9 @@ choose_transport(const struct td_follower *f)
     if (f->how.until_caught_up &&
         transport_choice_choose(c->choice, c->open & TD_LONG_POLL, now_ms))
         return TD_LONG_POLL;
-    if (f->shared.stream && !f->how.until_caught_up && !f->pusher.close &&
-        f->offered.streams && f->offered.name && knows_start(f, &start) &&
+    if (f->shared.stream && f->delivery.wire == TD_JSON &&
+        !f->how.until_caught_up && !f->pusher.close && f->offered.streams &&
+        f->offered.name && knows_start(f, &start) &&
         shared_stream_takes(f->shared.stream, f->offered.streams,
                             f->offered.name))
         return LIVE_SHARED;

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import pathlib
+import re
 import shutil
 import tempfile
 import time
@@ -90,8 +91,10 @@ class Liar(Server):
         status = b"404 Not Found" if body is None else b"200 OK"
         if isinstance(body, int):
             status, body = b"%d Away" % body, b""
-        head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
-        await peer.send(head % (status, len(body or b"")) + (body or b""))
+        head = b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+        of_type = {b"<": b"application/xml", b"{": b"application/json"}
+        its_type = of_type.get((body or b"")[:1], b"text/plain")
+        await peer.send(head % (status, its_type, len(body or b"")) + (body or b""))
 
 
 class Scene:
@@ -632,6 +635,120 @@ def test_a_source_that_nobody_signs_is_refused(site, run, keys):
     done = run("tidings", "follow", site.link("/sitemap.xml"), *options, status=1)
     assert "has no checkpoints: nobody signs its history" in done.errors()
     assert not done.out  # not even its baseline
+
+
+# Lies of a broker about the lines of a message, beside its true checkpoint and tiles.
+# `lines` are the true ones.
+
+LIES = {
+    "altered": lambda lines: [lines[0], lines[1].replace(b"/r/", b"/x/"), lines[2]],
+    "swapped": lambda lines: [lines[1], lines[0], lines[2]],
+    "renumbered": lambda lines: [numbered(lines[1], 1), numbered(lines[0], 2), lines[2]],
+    "omitted": lambda lines: [lines[0], lines[2]],
+    "closed up": lambda lines: [lines[0], numbered(lines[2], 2)],
+    "doubled": lambda lines: [lines[0], lines[0], lines[1], lines[2]],
+    "replaced": lambda lines: [lines[0], numbered(lines[0], 2), lines[2]],
+    "beside": lambda lines: [lines[0], lines[1].replace(b"</url>", b"</url><url></url>"), lines[2]],
+    # The true line is there, and the element that a parser sees is another: the line counts.
+    "commented": lambda lines: [lines[0], b"<!--\n" + lines[1] + b"--> " + lines[1].replace(b"/r/", b"/x/"), lines[2]],
+}
+
+
+def numbered(line, seq):
+    return re.sub(rb'td:seq="\d+"', b'td:seq="%d"' % seq, line)
+
+
+def without_digest(text):
+    return re.sub(rb' td:digest="[^"]*"', b"", text)
+
+
+def upto(text, last):
+    return re.sub(rb'td:last="\d+"', b'td:last="%d"' % last, text)
+
+
+def last_of(news):
+    return (news.state() or {"last": 0})["last"]
+
+
+def lying_page(one, after, lie, *changes):
+    """A page of the change memory of three entries after `after`, with that lie."""
+    text = one.set.get(f"changes?after={after}", accept="application/xml").body
+    lines = [line + b"\n" for line in text.split(b"\n") if line.startswith(b"<url>")]
+    head, _, rest = text.partition(lines[0])
+    tail = rest.rpartition(lines[-1])[2]
+    false = LIES[lie](lines)
+    page = head + b"".join(false) + tail
+    for change in changes:
+        page = change(page)
+    assert page != text
+    return page
+
+
+# What is hashed is what is handed over: with a key each message has the lines of the log, in
+# XML, and no other way is taken. R-450, R-451
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("digest", ["true", "none"])
+@pytest.mark.parametrize("place", ["fresh", "resumed"])
+def test_a_lie_in_a_message_is_refused(scene, run, keys, tmp_path, lie, digest, place):
+    one = scene(3)
+    copy = one.set.broker.set("copy")
+    file = keys(one.verifier)
+    words = {
+        "follow": [one.url, "--from-start", "--state", tmp_path / "position"],
+        "sync": [one.url, tmp_path / "mirror"],
+        "harvest": [one.url, copy.url, "--state", tmp_path / "harvest"],
+    }
+    ends = {"harvest": "--once"}
+    seq = 0
+    if (lie, digest) == ("commented", "true"):
+        del words["sync"]  # it would wait for files
+    if place == "resumed":
+        words.pop("sync", None)
+        for command, of in words.items():
+            run("tidings", command, *of, ends.get(command, "--until-caught-up"), "--key", file)
+        seq = 3
+        one.set.post(3)
+    n = last_of(copy)
+    changes = [without_digest] if digest == "none" else []
+    if lie == "closed up":
+        changes.append(lambda text: upto(text, seq + 2))
+    one.lie("changes", lying_page(one, f"{one.epoch}-{seq}", lie, *changes))
+    for command, of in words.items():
+        options = [ends.get(command, "--until-caught-up"), "--key", file]
+        done = run("tidings", command, *of, *options, status=None)
+        assert not [line for line in done.out if "/x/" in line], done.out
+        if lie == "commented" and digest == "true":
+            assert done.wait() == 0
+            continue
+        assert done.wait() in (1, REWOUND), (command, done.errors())
+        assert command != "follow" or not done.out
+    assert "/x/" not in copy.get("changelist.xml").text
+    assert last_of(copy) == n or (lie, digest) == ("commented", "true")
+    assert [path for path in sorted((tmp_path / "mirror").rglob("*")) if "/x/" in str(path)] == []
+
+
+# Events are JSON, and polled lists are read as those of any source: a key refuses both.
+@pytest.mark.parametrize("transport", ["events", "poll"])
+def test_a_way_without_the_lines_of_the_log_is_refused_with_a_key(scene, run, keys, transport):
+    one = scene(2)
+    follow = ["tidings", "follow", one.url, "--from-start", "--until-caught-up", "--transport", transport]
+    assert len(run(*follow).out) == 2
+    done = run(*follow, "--key", keys(one.verifier), status=1)
+    assert "its checkpoints prove what comes by WebSocket or long poll" in done.errors()
+    assert not done.out
+
+
+# Who filters leaves lines out, which the digest covers: with a key the reader filters.
+def test_with_a_key_the_reader_filters(scene, run, keys):
+    one = scene(2)
+    one.set.post_change("http://example.com/other", "created")
+    follow = ["tidings", "follow", one.url, "--from-start", "--until-caught-up", "--prefix"]
+    for prefix, seqs in (("http://example.com/r/", ["1", "2"]), ("http://example.com/o", ["3"])):
+        done = run(*follow, prefix, "--key", keys(one.verifier))
+        assert [line.split(" ")[0] for line in done.out] == seqs
+    true = one.set.get("changes?after=0", accept="application/xml").body
+    one.lie("changes", true.replace(b"/r/1", b"/o/1"))
+    assert not run(*follow, "http://example.com/o", "--key", keys(one.verifier), status=REWOUND).out
 
 
 @needs_python
