@@ -539,9 +539,7 @@ open_tokens(struct broker *b, struct problem *why)
     if (!tokens_are_open(b->http.tokens) || b->config->jwt_keys[0])
         close_for_good(b);
     if (b->membership) {
-        /* Makes tokens and tickets those of the cluster. A broker that cannot
-         * ask whether there are some is closed: it must not let everybody in.
-         */
+        /* Makes tokens and tickets those of the cluster. */
         b->of_tokens = pg_streams_open(&b->membership->options);
         rc = tokens_join(
             b->http.tokens, b->of_tokens,
@@ -549,24 +547,27 @@ open_tokens(struct broker *b, struct problem *why)
         if (!rc)
             rc = request_tickets_start(b->http.tickets,
                                        b->http.registry->checkpoint_keys, why);
-        if (!rc && tokens_are_unknown(b->http.tokens))
-            tokens_end_openness(b->http.tokens);
     }
     if (!rc)
         b->http.registry->tokens = b->http.tokens;
     return rc;
 }
 
-/* Decides whether this broker is open, and refuses to be open to a network. */
+/* Decides whether this broker is open, and refuses to be open to a network. One
+ * that cannot ask its cluster whether there are tokens may open later. */
 static enum status
 judge_reach(struct broker *b, struct problem *why)
 {
     enum status rc = read_origins(b->config, &b->origins, why);
+    bool may_open =
+        !b->config->closed && !log_is_guarded(b->http.registry->log);
 
     if (rc)
         return rc;
-    if (tokens_are_open(b->http.tokens) &&
-        (b->config->closed || log_is_guarded(b->http.registry->log))) {
+    if (tokens_are_unknown(b->http.tokens) &&
+        (!may_open || check_reach(b->config, false, NULL)))
+        tokens_end_openness(b->http.tokens);
+    if (tokens_are_open(b->http.tokens) && !may_open) {
         DIAG(DIAG_WARNING, "broker",
              "this broker is closed, has no tokens now, and stays closed: "
              "make one (tidingsd token add), or end it and open it again "

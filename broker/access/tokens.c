@@ -66,6 +66,8 @@ struct tokens {
     size_t n;
     struct principal *open; /* of an open broker, no administrator; over with
                                the first token */
+    atomic_bool is_unknown; /* the cluster may have tokens; false orders the end
+                               of `open` before it, if it has */
     struct principal *operator; /* may do everything, for ever */
     struct principal *nobody;   /* everyone, without a right */
 };
@@ -386,8 +388,11 @@ tokens_join(struct tokens *t, struct streams *streams, const char *refusal,
     t->n_read = -1;
     if (!t->db.handle)
         rc = load(t, why);
-    return rc ? rc
-              : owned_db_open(&t->owned, &t->db, streams, STREAM, NULL, why);
+    if (!rc)
+        rc = owned_db_open(&t->owned, &t->db, streams, STREAM, NULL, why);
+    if (!rc)
+        store_relaxed(&t->is_unknown, !owned_db_has_followed(t->owned));
+    return rc;
 }
 
 enum status
@@ -399,6 +404,8 @@ tokens_follow(struct tokens *t, struct problem *why)
     pthread_mutex_lock(&t->changing);
     rc = owned_db_read(t->owned, why);
     rc = reload_changes(t, rc, why);
+    if (!rc) /* after what ends the open principal if there are tokens */
+        atomic_store_explicit(&t->is_unknown, false, memory_order_release);
     if (!rc && !t->refusal && owned_db_last(t->owned) == 0)
         rc = has_been_used(t, &is_used, why);
     if (!rc && is_used) {
@@ -443,13 +450,7 @@ tokens_look_shared(struct tokens *t, bool *are_shared, struct problem *why)
 bool
 tokens_are_unknown(struct tokens *t)
 {
-    bool is_unknown;
-
-    pthread_mutex_lock(&t->changing);
-    is_unknown =
-        t->owned && !owned_db_has_followed(t->owned) && tokens_are_open(t);
-    pthread_mutex_unlock(&t->changing);
-    return is_unknown;
+    return load_relaxed(&t->is_unknown) && !principal_is_over(t->open, 0);
 }
 
 /* Asking */
@@ -457,7 +458,8 @@ tokens_are_unknown(struct tokens *t)
 bool
 tokens_are_open(struct tokens *t)
 {
-    return !principal_is_over(t->open, 0);
+    return !atomic_load_explicit(&t->is_unknown, memory_order_acquire) &&
+           !principal_is_over(t->open, 0);
 }
 
 void
@@ -543,8 +545,9 @@ tokens_id_of(struct tokens *t, const struct principal *principal,
 struct principal *
 tokens_named(struct tokens *t, struct slice name, int64_t now_us)
 {
-    return name.size ? tokens_by(t, TOKEN_BY_NAME, name, now_us)
-                     : ref_if_alive(t->open, now_us);
+    return name.size            ? tokens_by(t, TOKEN_BY_NAME, name, now_us)
+           : tokens_are_open(t) ? ref_if_alive(t->open, now_us)
+                                : NULL;
 }
 
 struct principal *

@@ -99,7 +99,8 @@ void tokens_return_streams(struct tokens *tokens);
 
 /* True if tokens_join was called, and nobody knows whether the cluster has
  * tokens: none is here, and tokens_follow never succeeded, also before the last
- * start. */
+ * start. The broker is closed as long, and open afterwards if there are none,
+ * unless tokens_end_openness was called. Any thread. */
 bool tokens_are_unknown(struct tokens *tokens);
 
 /* True if the database follows the tokens of a cluster, or did once. For a
@@ -108,7 +109,8 @@ MUST_CHECK enum status tokens_look_shared(struct tokens *tokens,
                                           bool *are_shared,
                                           struct problem *why);
 
-/* True until the first token is made. Any thread. */
+/* True until the first token is made, if it is known that there is none. Any
+ * thread. */
 bool tokens_are_open(struct tokens *tokens);
 
 /* From now on calls `guard` with `is_on` before the first token is made, and

@@ -73,15 +73,17 @@ authorization_sent(struct request *rq, struct slice *text)
 }
 
 static void
-refuse_unknown(struct http *http, struct request *rq)
+refuse_unknown(struct http *http, struct request *rq, bool has_token)
 {
     struct log_copy copy;
 
     log_copy(http->registry->log, &copy);
-    if (copy.is_cut_off && !copy.is_answering)
+    if (tokens_are_unknown(http->tokens) ||
+        (has_token && copy.is_cut_off && !copy.is_answering))
         request_refuse(rq, 503,
-                       "this broker is cut off from its cluster, which may "
-                       "have this token: try again later, or another broker");
+                       "this broker is cut off from its cluster, and does not "
+                       "know who may do this: try again later, or another "
+                       "broker");
     else
         /* RFC 6750 section 3. No error code: whether a token was sent, is
          * unknown or has expired is nobody's business. */
@@ -110,7 +112,7 @@ authorization_find(struct http *http, struct request *rq)
         found = tokens_find(http->tokens, text, now_us);
     }
     if (!found)
-        refuse_unknown(http, rq);
+        refuse_unknown(http, rq, true);
     return found;
 }
 
@@ -127,15 +129,16 @@ authorization_everyone_reads(struct http *http, const struct set *set)
 }
 
 void
-authorization_refuse(struct request *rq, const struct principal *principal,
-                     unsigned rights, struct slice name)
+authorization_refuse(struct http *http, struct request *rq,
+                     const struct principal *principal, unsigned rights,
+                     struct slice name)
 {
     struct problem why = {""};
     struct buf words = {.max = 256}, members = {.max = 512};
 
     if (principal->is_everyone ||
         principal_is_over(principal, clock_now_us())) {
-        request_refuse(rq, 401, AUTHORITY_MISSING);
+        refuse_unknown(http, rq, false);
         return;
     }
     if (!principal->name[0]) { /* the open one is no administrator alone */
@@ -178,6 +181,6 @@ authorization_check(struct http *http, struct request *rq,
         !answers_find_set(http, rq, found->name, principal, found->rights,
                           NULL))
         return false;
-    authorization_refuse(rq, principal, found->rights, found->name);
+    authorization_refuse(http, rq, principal, found->rights, found->name);
     return false;
 }

@@ -42,7 +42,9 @@ bool authorization_check(struct http *http, struct request *rq,
                          const struct route_found *found,
                          const struct principal *principal);
 
-/* Answers that `principal` lacks the right, or has ended: 401 or 403. `name`:
- * of the set or relay; empty: none. */
-void authorization_refuse(struct request *rq, const struct principal *principal,
-                          unsigned rights, struct slice name);
+/* Answers that `principal` lacks the right, or has ended: 401 or 403; 503 to
+ * everyone while this broker does not know whether it is open. `name`: of the
+ * set or relay; empty: none. */
+void authorization_refuse(struct http *http, struct request *rq,
+                          const struct principal *principal, unsigned rights,
+                          struct slice name);

@@ -73,7 +73,7 @@ answer_request(struct deferral *d, struct request *rq)
         command->http = response_status_of(command->status);
     if (command->status == STATUS_FORBIDDEN && command->principal &&
         command->principal->is_everyone) {
-        authorization_refuse(rq, command->principal, 0, SLICE(""));
+        authorization_refuse(d->http, rq, command->principal, 0, SLICE(""));
         return;
     }
     if (command->status || command->http >= 400) {

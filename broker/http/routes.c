@@ -252,8 +252,8 @@ check_name(struct route_call *call, const struct route *route)
     set = registry_find(http->registry, call->name, NULL);
     if (set ? !set_is_private(set) || !principal->is_everyone : may_make)
         return true;
-    authorization_refuse(rq, principal, set ? route->rights : RIGHT_MANAGE,
-                         call->name);
+    authorization_refuse(http, rq, principal,
+                         set ? route->rights : RIGHT_MANAGE, call->name);
     return false;
 }
 
@@ -432,7 +432,7 @@ is_handshake(struct http *http, struct request *rq, bool *is_refused)
     may_post = principal &&
                rights_include(&principal->rights, RIGHT_PUBLISH, post.name);
     if (principal && !may_post)
-        authorization_refuse(rq, principal, RIGHT_PUBLISH, post.name);
+        authorization_refuse(http, rq, principal, RIGHT_PUBLISH, post.name);
     principal_unref(principal);
     *is_refused = !may_post;
     return may_post;

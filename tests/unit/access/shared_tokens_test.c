@@ -355,9 +355,11 @@ TEST(a_broker_that_never_asked_does_not_know_whether_it_is_open)
     join(&p->b, NULL);
     assert_int_equal(follow(&p->b), STATUS_UNREACHABLE);
     assert_true(tokens_are_unknown(p->b.tokens));
+    assert_false(tokens_are_open(p->b.tokens));
     streams_seat_cut(&p->b.seat, false);
     assert_int_equal(follow(&p->b), STATUS_OK);
     assert_false(tokens_are_unknown(p->b.tokens));
+    assert_true(tokens_are_open(p->b.tokens));
     streams_seat_cut(&p->b.seat, true); /* a restart remembers the answer */
     join(&p->b, NULL);
     assert_false(tokens_are_unknown(p->b.tokens));
