@@ -38,6 +38,7 @@
     ROW(PQisBusy)             \
     ROW(PQnotifies)           \
     ROW(PQntuples)            \
+    ROW(PQparameterStatus)    \
     ROW(PQpipelineSync)       \
     ROW(PQport)               \
     ROW(PQresultErrorField)   \

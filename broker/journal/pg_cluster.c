@@ -325,7 +325,7 @@ pg_cluster_servers(const struct pg_options *options, unsigned *n)
     *n = 1;
     for (unsigned i = 0; i < *n; i++) {
         c = (struct pg_connection){.options = *options, .host = i};
-        rc = pg_open(&c, "any", n, &why);
+        rc = pg_open(&c, "any", true, n, &why);
         if (!servers)
             servers = memory_new(*n, sizeof(*servers));
         server = &servers[i];

@@ -114,7 +114,7 @@ extend(struct pg_connection *c, int64_t until_us)
 }
 
 /* While it connects: more after each attempt in which a server was late. */
-#define LATE_MOST 2
+#define LATE_MOST 1
 
 static int64_t
 patience_of(const struct pg_connection *c)
@@ -471,8 +471,8 @@ take_host(const char *address, unsigned i, char *parts[HOST_WORDS])
  * forbid writes until the old primary is surely gone
  * (default_transaction_read_only): that one is not "read-write". */
 enum status
-pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
-        struct problem *why)
+pg_open(struct pg_connection *c, const char *kind, bool is_one_of_all,
+        unsigned *n_hosts, struct problem *why)
 {
     char session[sizeof(PG_SESSION) + PG_INSTANCE_SIZE];
     char *parts[HOST_WORDS];
@@ -481,13 +481,15 @@ pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
         "client_encoding", "tcp_user_timeout",     host_words[0],
         host_words[1],     host_words[2],          NULL};
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
-    int64_t patience_us, now_us = clock_steady_us();
-    int64_t end_us = now_us + 2 * patience_of(c);
+    int64_t patience_us = patience_of(c), now_us = clock_steady_us();
+    int64_t end_us = now_us + 2 * patience_us;
+    const char *is_standby;
 
     snprintf(session, sizeof(session), PG_SESSION "%s",
              c->options.broker ? c->options.instance : "");
     *n_hosts = take_host(c->options.address, c->host, parts);
-    patience_us = patience_of(c) / *n_hosts;
+    if (is_one_of_all)
+        patience_us /= *n_hosts;
     begin_wait(c);
     if (c->deadline_us > now_us + patience_us)
         c->deadline_us = now_us + patience_us;
@@ -499,7 +501,7 @@ pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
     c->handle = libpq.PQconnectStartParams(names, values, 1);
     for (size_t w = 0; w < HOST_WORDS; w++)
         free(parts[w]);
-    c->is_cancelled = false;
+    c->is_cancelled = c->is_standby = false;
     c->n_prepared = 0;
     if (!c->handle)
         return problem_memory(why);
@@ -513,6 +515,8 @@ pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
         if (clock_steady_us() < end_us) /* few bytes, and each one counts */
             extend(c, clock_steady_us() + patience_us);
     }
+    is_standby = libpq.PQparameterStatus(c->handle, "in_hot_standby");
+    c->is_standby = is_standby && !strcmp(is_standby, "on");
     if (libpq.PQstatus(c->handle) != CONNECTION_OK)
         return lose(c, "it did not answer", why);
     libpq.PQsetNoticeReceiver(c->handle, note_notice, c);
@@ -705,12 +709,42 @@ pg_prove(struct pg_connection *c, struct problem *why)
                          : PG_NO_STANDBY);
 }
 
+/* Connects to the next host, with all checks. */
+static enum status
+try_host(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
+{
+    enum status rc = pg_open(c, "read-write", false, n_hosts, why);
+
+    if (!rc)
+        rc = check_server(c, why);
+    if (!rc)
+        rc = pg_run(c, settings, N_ELEMENTS(settings), why);
+    if (!rc && c->options.broker)
+        rc = claim_name(c, why);
+    if (!rc && c->options.broker)
+        rc = pg_prove(c, why);
+    return rc;
+}
+
+/* How much the reason says that it failed with: the last primary's the most,
+ * and that a server is a standby the least. */
+static int
+weight_of(const struct pg_connection *c, enum status rc)
+{
+    return rc != STATUS_IO         ? 4
+           : c->is_standby         ? 1
+           : c->host != c->primary ? 2
+                                   : 3;
+}
+
 enum status
 pg_connect(struct pg_connection *c, struct problem *why)
 {
     int64_t until_us;
     unsigned tried = 0, n_hosts = 1;
+    int weight = 0;
     bool was_late = false;
+    struct problem one;
     enum status rc = libpq_load(why); /* unless pg_check_address has */
 
     if (rc)
@@ -721,18 +755,16 @@ pg_connect(struct pg_connection *c, struct problem *why)
     until_us = c->deadline_us;
     while (!c->handle) {
         c->is_late = false;
-        rc = pg_open(c, "read-write", &n_hosts, why);
-        if (!rc)
-            rc = check_server(c, why);
-        if (!rc)
-            rc = pg_run(c, settings, N_ELEMENTS(settings), why);
-        if (!rc && c->options.broker)
-            rc = claim_name(c, why);
-        if (!rc && c->options.broker)
-            rc = pg_prove(c, why);
+        problem_clear(&one);
+        rc = try_host(c, &n_hosts, &one);
         if (!rc) {
             c->since_us = clock_steady_us();
+            c->primary = c->host;
             break;
+        }
+        if (weight < weight_of(c, rc)) {
+            weight = weight_of(c, rc);
+            *why = one;
         }
         was_late |= c->is_late;
         pg_close(c);

@@ -86,6 +86,8 @@ struct pg_connection {
     struct pg_options options; /* what it points to is lent */
     struct pg_conn *handle;    /* libpq's; NULL: closed */
     unsigned host;             /* of those in the address, the next to try */
+    unsigned primary;          /* likewise, the last that took writes */
+    bool is_standby;           /* the server that was tried last */
     char name[280];            /* HOST:PORT of the one that was tried last */
     int64_t server;            /* another number after each change that may
                                   lose commits: a failover, a restart */
@@ -141,21 +143,23 @@ struct pg_statement {
                          once for a connection */
 };
 
-/* Connects to the next host of the address alone, without any check, within its
- * part of the time. `kind`: "any" server, or one that is "read-write".
- * *n_hosts: how many the address has. STATUS_IO. */
+/* Connects to the next host of the address alone, without any check, within the
+ * patience, or, if it `is_one_of_all`, its part of that. `kind`: "any" server,
+ * or one that is "read-write". *n_hosts: how many the address has. STATUS_IO. */
 MUST_CHECK enum status pg_open(struct pg_connection *c, const char *kind,
-                               unsigned *n_hosts, struct problem *why);
+                               bool is_one_of_all, unsigned *n_hosts,
+                               struct problem *why);
 
 /* Connects, unless it is connected, to a primary. It asks the hosts of the
- * address in turn; the primary of last time is first. Then it checks the
- * server, and commits the barrier. After an attempt in which a server was late
- * the next one waits for twice as long, and after that again: a busy server
- * makes a process for each connection, and would make more and more of them
- * for brokers that give up too soon. STATUS_UNREACHABLE: no primary answered in
- * time. STATUS_REFUSED: the server is not to be trusted. STATUS_INVALID: the
- * database has no cluster, or it has another public URL. STATUS_CONFLICT:
- * another broker has the name. No password gets into `why`. */
+ * address in turn, the primary of last time first; a host that used up the time
+ * is the last one of the next attempt. Then it checks the server, and commits
+ * the barrier. After an attempt in which a server was late the next one waits
+ * for twice as long: a busy server makes a process for each connection, and
+ * would make more and more of them for brokers that give up too soon.
+ * STATUS_UNREACHABLE: no primary answered in time; of several reasons `why` has
+ * that of the last primary. STATUS_REFUSED: the server is not to be trusted.
+ * STATUS_INVALID: the database has no cluster, or it has another public URL.
+ * STATUS_CONFLICT: another broker has the name. No password gets into `why`. */
 MUST_CHECK enum status pg_connect(struct pg_connection *c, struct problem *why);
 
 /* Sends statements, which one round trip will run, and returns when all of it

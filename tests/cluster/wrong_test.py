@@ -79,6 +79,37 @@ def test_a_commit_that_no_longer_waits_is_not_acknowledged(
     cluster.wait_same()
 
 
+# Issue 66, 3: of several servers the last primary's reason is given, and not that others
+# are standbys.
+@pytest.mark.parametrize(
+    "words, are_down",
+    [("it did not answer in time", True), ("refused", False)],
+    ids=["silent", "down"],
+)
+def test_the_reason_is_that_of_the_primary(start_cluster, trio, words, are_down):
+    cluster = start_cluster(names="a")
+    (member,) = cluster.members
+    way = member.ways[trio.primary]
+    assert post(member).status == 200
+    down = [member.ways[name] for name in trio.standbys] if are_down else [way]
+    for one in down:
+        one.go_down()
+    if are_down:
+        way.stall(UP)
+    member.reset_connections()
+
+    def look():
+        said = member.get("/readyz").json()["reasons"][0]
+        return f"port {way.port} failed" in said and words in said
+
+    wait_for("the reason of the primary", lambda: member.get("/readyz").status == 503)
+    wait_for("the reason of the primary", look)
+    for one in down:
+        one.listen()
+    way.go()
+    wait_post(member, 200)
+
+
 # A manager that has promoted a standby forbids writes until the old primary is gone.
 def test_a_server_that_forbids_writes_gets_no_posts(start_cluster, trio):
     cluster = start_cluster()
