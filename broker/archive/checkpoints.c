@@ -27,8 +27,8 @@ checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
     bool is_whole;
     enum status rc;
 
-    /* The time is read before the head: the broker had answered no entry before
-     * that time that this head lacks. */
+    /* The time is read before the head: entries that this head lacks have
+     * later ones. */
     log_copy(registry->log, &copy);
     is_whole = log_head(set->log, &now) && now.last == head->last;
     rc = tree_view_open(view, set_path(set, "").text, registry->log, set->log,
@@ -36,7 +36,9 @@ checkpoint_open_tree(struct set *set, const struct head *head, uint64_t upto,
     if (rc)
         return rc;
     if (upto == 0)
-        at_us = is_whole && view->size == head->last ? copy.as_of_us : view->us;
+        at_us = is_whole && view->size == head->last && copy.past_us > view->us
+                    ? copy.past_us
+                    : view->us;
     checkpoint_origin(origin, registry->options.public_url, set->name,
                       head->epoch);
     checkpoint.origin = slice_of(origin);

@@ -78,12 +78,18 @@
  * these words. */
 #define PRESUME "START TRANSACTION"
 
+/* A record without the turn has a time that is not older. It comes with the
+ * turn if its line needs longer. */
+#define STAMP_US 30000000
+
 /* Adds a record within a turn, or without one if no broker has the turn: that
  * broker would be first. The values are those of PG_APPEND_IF, the instance $6,
- * and the chain of the record before, $7. */
+ * the chain of the record before, $7, and how old its time may be, $8. */
 #define APPEND(record)                                                     \
     PG_APPEND_IF(record,                                                   \
-                 "last.chain = $7::bytea AND 1 = (SELECT one FROM"         \
+                 "last.chain = $7::bytea AND $3::bigint + $8::bigint >"    \
+                 " (extract(epoch FROM clock_timestamp()) * 1e6)::bigint"  \
+                 " AND 1 = (SELECT one FROM"                               \
                  " tidings_turn WHERE one = 1 AND EXISTS"                  \
                  " (SELECT FROM tidings_brokers WHERE name = $4::text AND" \
                  "  instance = $6::text) FOR UPDATE SKIP LOCKED)")
@@ -140,10 +146,19 @@
 
 /* How long the oldest transaction of this database lasts that keeps PostgreSQL
  * from forgetting old rows. An account sees its own ones; all, with the rights
- * of pg_read_all_stats. */
-#define OLDEST                                                    \
-    "SELECT coalesce((extract(epoch FROM max(clock_timestamp() -" \
-    " xact_start)) * 1000000)::bigint, 0) FROM pg_stat_activity"  \
+ * of pg_read_all_stats.
+ *
+ * And the time less $1, if nobody has the turn. A broker has that, and so the
+ * lock of a row in the table, from before its record has its time, or is looked
+ * at (APPEND), until all can see the record. */
+#define OLDEST                                                            \
+    "SELECT coalesce((extract(epoch FROM max(clock_timestamp() -"         \
+    " xact_start)) * 1000000)::bigint, 0), CASE WHEN EXISTS (SELECT FROM" \
+    "  pg_locks WHERE relation = 'tidings_turn'::regclass AND database =" \
+    "   (SELECT oid FROM pg_database WHERE datname = current_database())" \
+    "  AND mode = 'RowShareLock') THEN 0 ELSE (extract(epoch FROM"        \
+    "  statement_timestamp()) * 1000000)::bigint - $1::bigint END"        \
+    " FROM pg_stat_activity"                                              \
     " WHERE datname = current_database() AND backend_xmin IS NOT NULL"
 
 /* Each broker may forget records for all, so the largest --cluster-keep counts;
@@ -594,9 +609,9 @@ pg_append(struct journal *journal, const struct journal_place *place,
         statements[END_APPEND] =
             (struct pg_statement){APPEND(STAGED), .absent = STATUS_CONFLICT,
                                   .reason = ends[END_APPEND].reason};
-    statements[END_APPEND].values =
-        DB_VALUES(place->n, &place->chain, j->now_us, o->broker, record,
-                  o->instance, &j->before);
+    statements[END_APPEND].values = DB_VALUES(
+        place->n, &place->chain, j->now_us, o->broker, record, o->instance,
+        &j->before, j->is_presumed ? STAMP_US : INT64_MAX / 2);
     statements[END_STANDBY].values = PG_STANDBY_VALUES(&j->turns);
     limit_append(j);
     store_relaxed(&j->own_pid, pg_session(&j->turns));
@@ -653,9 +668,12 @@ catch_up(struct pg_journal *j, struct problem *why)
     return rc;
 }
 
-/* Reports how far this copy is, and that this process lives; trims. */
+/* Reports how far this copy is, and that this process lives; trims. Sets
+ * *past_us to a time of the journal: all records that this connection cannot
+ * see yet will have later ones. 0: a broker has the turn, or it is not time to
+ * report. */
 static enum status
-report_place(struct pg_journal *j, struct problem *why)
+report_place(struct pg_journal *j, int64_t *past_us, struct problem *why)
 {
     struct journal_place place;
     const struct pg_options *o = &j->looks.options;
@@ -671,14 +689,14 @@ report_place(struct pg_journal *j, struct problem *why)
          DB_VALUES(o->broker, o->instance, place.n, j->looks.server,
                    o->is_reader ? 0 : j->keep_bytes, clock_now_us()),
          .absent = STATUS_REFUSED, .reason = NAME_LOST},
-        {OLDEST, .into = DB_INTO(&oldest_us)},
+        {OLDEST, DB_VALUES(STAMP_US), .into = DB_INTO(&oldest_us, past_us)},
         {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),
          .into = DB_INTO(&j->trimmed)},
     };
 
     rc = pg_run(&j->looks, statements, o->is_reader ? 2 : 3, why);
     if (!rc && !o->is_reader && judge_journal(j, &j->looks, why)) {
-        log_note_copy(j->log, 0, STATUS_FORBIDDEN, why);
+        log_note_copy(j->log, 0, 0, STATUS_FORBIDDEN, why);
         if (!j->looks.handle)
             rc = STATUS_UNREACHABLE;
     }
@@ -711,7 +729,7 @@ look(struct pg_journal *j, struct problem *why)
     bool is_new = !j->looks.handle;
     enum status rc = pg_connect(&j->looks, why);
     eventfd_t n;
-    int64_t wait_us;
+    int64_t wait_us, past_us = 0;
 
     (void)eventfd_read(j->wake_fd, &n); /* before the look at is_asked */
     if (!rc && is_new) {                /* other brokers wait for the report */
@@ -724,13 +742,13 @@ look(struct pg_journal *j, struct problem *why)
          * might show fewer records than a client has heard of. */
         store_relaxed(&j->is_asked, false);
         j->looked_us = clock_steady_us();
-        rc = report_place(j, why);
+        rc = report_place(j, &past_us, why);
         if (!rc)
             rc = pg_prove(&j->looks, why);
         if (!rc)
             rc = catch_up(j, why);
         if (!rc)
-            log_note_copy(j->log, j->looked_us, STATUS_OK, NULL);
+            log_note_copy(j->log, j->looked_us, past_us, STATUS_OK, NULL);
     } else if (!rc && (is_new || j->is_notified)) {
         rc = catch_up(j, why);
     }
@@ -762,7 +780,7 @@ run_follower(struct thread *t)
         bool is_away = rc && rc != STATUS_STOPPED;
 
         if (is_away)
-            log_note_copy(j->log, 0, rc, &why);
+            log_note_copy(j->log, 0, 0, rc, &why);
         if (is_away && !j->is_away)
             DIAG(DIAG_WARNING, "journal",
                  "changes of other brokers do not come",

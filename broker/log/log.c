@@ -210,8 +210,8 @@ log_note_end(struct log *log, uint64_t end)
 }
 
 void
-log_note_copy(struct log *log, int64_t asked_us, enum status rc,
-              const struct problem *why)
+log_note_copy(struct log *log, int64_t asked_us, int64_t past_us,
+              enum status rc, const struct problem *why)
 {
     if (rc != STATUS_FORBIDDEN)
         order_note_look(&log->log_thread.order, rc);
@@ -219,7 +219,7 @@ log_note_copy(struct log *log, int64_t asked_us, enum status rc,
         order_cut_off(&log->log_thread.order,
                       rc == STATUS_FORBIDDEN ? CUT_TURNS : CUT_RECORDS, why);
     else
-        order_note(&log->log_thread.order, asked_us);
+        order_note(&log->log_thread.order, asked_us, past_us);
 }
 
 const struct thread *

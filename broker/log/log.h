@@ -243,6 +243,9 @@ struct log_copy {
     uint64_t behind;    /* records that the journal had at the last look, and
                            the log has not */
     int64_t age_us;     /* since it last had all of them */
+    int64_t past_us;    /* entries that are not in the log yet will have later
+                           times: by the journal's clock, which is not this
+                           broker's; 0: nothing is known */
     int64_t as_of_us;   /* the copy has all that any broker of the cluster
                            answered or sent before then, by the clock of this
                            broker; the time of its last event if it has been
@@ -261,14 +264,15 @@ bool log_is_certain(struct log *log, int64_t us);
 void log_ask_journal(struct log *log);
 
 /* For the journal's follower: what a look at the journal, begun at `asked_us`
- * (steady clock), came to. log_note_end comes first, before the follower hands
+ * (steady clock), came to. Records that come later have later times than
+ * `past_us`; 0: as far as was known. log_note_end comes first, before the follower hands
  * over the records up to `end`; log_note_copy when it has handed over all of
  * them, or with the status that kept it from that. STATUS_FORBIDDEN: a turn
  * would be refused; the log thread asks for one each second until it gets one.
  * Any thread. */
 void log_note_end(struct log *log, uint64_t end);
-void log_note_copy(struct log *log, int64_t asked_us, enum status rc,
-                   const struct problem *why);
+void log_note_copy(struct log *log, int64_t asked_us, int64_t past_us,
+                   enum status rc, const struct problem *why);
 
 /* The log thread, to watch whether it hangs. Lent until log_close. */
 const struct thread *log_writer(const struct log *log);

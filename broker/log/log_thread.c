@@ -172,7 +172,7 @@ conclude_round(struct log_thread *t, enum status rc,
         t->options->on_followed(t->sequencer.acts.all, t->sequencer.acts.n,
                                 t->options->user);
     if (!rc && !followed && t->order.place.n > before)
-        order_note(&t->order, t->order.turn_us);
+        order_note(&t->order, t->order.turn_us, 0);
     acts_clear(&t->sequencer.acts);
     return rc;
 }
@@ -581,6 +581,7 @@ commit_round(struct log_thread *t, bool *is_more)
     }
     loop_release_wakes();
     conclude_announcement(t, rc, &why);
+    order_end(&t->order);
 }
 
 /* True if fewer posts wait than the last round had. Records of other brokers

@@ -19,9 +19,11 @@ order_init(struct order *o, const struct log_options *options)
 /* The copy */
 
 void
-order_note(struct order *o, int64_t us)
+order_note(struct order *o, int64_t us, int64_t past_us)
 {
     pthread_mutex_lock(&o->mutex);
+    if (past_us > o->past_us)
+        o->past_us = past_us;
     if (!o->is_certain || us > o->certain_us)
         o->certain_us = us;
     o->is_certain = true;
@@ -94,9 +96,13 @@ order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
     int64_t now_us = clock_now_us(), steady_us = clock_steady_us();
 
     *copy = (struct log_copy){.as_of_us = now_us};
-    if (!o->options->journal)
-        return;
     pthread_mutex_lock(&o->mutex);
+    if (!o->options->journal) {
+        copy->past_us = o->round_us > 0 ? o->round_us - 1 : now_us;
+        pthread_mutex_unlock(&o->mutex);
+        return;
+    }
+    copy->past_us = o->past_us;
     for (size_t i = 2; i-- > 0;)
         if (o->cuts[i].is) {
             copy->is_cut_off = true;
@@ -151,7 +157,20 @@ order_begin(struct order *o, bool needs_turn, journal_take_fn *follow,
             diag(DIAG_WARNING, "log", "the journal gives turns again");
         o->is_denied = rc != STATUS_OK;
     }
-    return o->has_turn ? now_us : clock_now_us();
+    if (!o->has_turn) {
+        pthread_mutex_lock(&o->mutex);
+        now_us = o->round_us = clock_now_us();
+        pthread_mutex_unlock(&o->mutex);
+    }
+    return now_us;
+}
+
+void
+order_end(struct order *o)
+{
+    pthread_mutex_lock(&o->mutex);
+    o->round_us = 0;
+    pthread_mutex_unlock(&o->mutex);
 }
 
 void
@@ -237,6 +256,8 @@ order_settle(struct order *o, const struct commit *commit, enum status rc,
     if (!rc && commit->place) {
         pthread_mutex_lock(&o->mutex);
         o->place = *commit->place;
+        if (o->past_us < commit->at_us) /* its entries are not earlier */
+            o->past_us = commit->at_us - 1;
         pthread_mutex_unlock(&o->mutex);
     }
     if (!rc && is_own)

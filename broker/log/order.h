@@ -42,7 +42,9 @@ struct order {
     bool is_wrong;              /* it cannot follow the journal any more */
     bool is_answering;          /* the journal did, at the last look */
     int64_t certain_us;         /* up to then; steady clock */
-    uint64_t end;               /* the last known record of the journal */
+    int64_t past_us;  /* of a journal: later records have later times */
+    int64_t round_us; /* the time of a round under way without the turn; 0 */
+    uint64_t end;     /* the last known record of the journal */
 
     int64_t since_us; /* cut off, or not any more */
 
@@ -92,11 +94,15 @@ void order_keep(struct order *order, struct slice record);
 /* Ends the turn, if the round still has it. */
 void order_release(struct order *order);
 
+/* Readers see what the round committed. */
+void order_end(struct order *order);
+
 /* Any thread's */
 
 /* The copy has all records that were kept before `us` (steady clock), and
- * readers see them. */
-void order_note(struct order *order, int64_t us);
+ * readers see them. Later ones have later times than `past_us`; 0: as far as
+ * was known. */
+void order_note(struct order *order, int64_t us, int64_t past_us);
 
 /* What the last look came to, for readers: STATUS_OK; STATUS_DIFFERENT, another
  * history, and STATUS_GONE, the journal has forgotten what the copy needs: both

@@ -152,6 +152,39 @@ def test_a_large_post_keeps_nobody_waiting(start_cluster, background):
     cluster.wait_same()
 
 
+# Issue 66, 4: while a post is on its way no broker signs that there is no such entry. The
+# time is the journal's: the clock of a broker may differ from it.
+def test_no_entry_is_earlier_than_a_signed_time(start_cluster, background, faults):
+    cluster = start_cluster(names="a")
+    faults.set_clock(20)
+    cluster.env = faults.env
+    one, two = cluster.members[0], cluster.add_member("b")
+    one.narrow(RATE)
+    first = post(one, large(50000)).last
+    Set(two, "news").wait_last(first)
+
+    def signed(member):
+        """The time until which the set had `first` entries, if it is known."""
+        answer = member.get("/sets/news/checkpoint")
+        assert answer.status in (200, 503), answer
+        is_first = answer.text.split("\n")[1:2] == [str(first)]
+        return answer["Tidings-As-Of"] if is_first else ""
+
+    for member in (one, two):
+        wait_for("a checkpoint", lambda: signed(member))
+    posting = background(post_large, one, LARGE)
+    seen = []
+    while posting.is_running:
+        seen.append(signed(two))
+    one.narrow(None)
+    last = posting.join().last
+    Set(two, "news").wait_last(last)
+    later = Set(two, "news").page(f"after={first}").entries
+    assert max(seen) and max(seen) <= later[0].datetime, (max(seen), later[0])
+    first = last
+    wait_for("a time after the last change", lambda: signed(two) > later[-1].datetime)
+
+
 # Issue 48, 2: a broker that has a post and lacks megabytes reads them without the turn.
 def test_a_slow_broker_keeps_nobody_waiting(start_cluster, background):
     cluster = start_cluster()

@@ -238,5 +238,5 @@ seat_follow(struct seat *s, struct log *log)
 
     log_note_end(log, s->all->n);
     shared_journal_follow(s->all, log);
-    log_note_copy(log, asked_us, STATUS_OK, NULL);
+    log_note_copy(log, asked_us, 0, STATUS_OK, NULL);
 }

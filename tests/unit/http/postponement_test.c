@@ -251,7 +251,7 @@ TEST(a_wait_has_an_end)
     sets_post(&world.s[0], "demo", 4, 2);
     look_for("/sets/demo/changes");
     seat_await_looks(&world.seats[1], 1);
-    log_note_copy(world.s[1].registry->log, clock_steady_us() - 1, STATUS_OK,
+    log_note_copy(world.s[1].registry->log, clock_steady_us() - 1, 0, STATUS_OK,
                   NULL);
     clock_pass_us(CATCH_UP_WAIT_US - 1);
     assert_true(wire_is_silent(world.w));

@@ -701,6 +701,33 @@ TEST(knows_how_far_its_copy_is)
     assert_true(order_is_certain(order, clock_steady_us()));
 }
 
+/* Issue 66, 4: what is signed as the past is that by the journal's clock. */
+TEST(knows_that_later_entries_have_later_times)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct order *order = &w->log_thread.order;
+    struct log_copy copy;
+    int64_t past_us;
+
+    order_copy(order, 0, &copy);
+    assert_int_equal(copy.past_us, 0);
+    keep(w, &w->a, 1, 1);
+    order_copy(order, 0, &copy);
+    assert_int_equal(copy.past_us, p->all.now_us - 1);
+    past_us = copy.past_us;
+    clock_pass_us(60000000); /* this broker's */
+    order_copy(order, 0, &copy);
+    assert_int_equal(copy.past_us, past_us);
+    order_note(order, clock_steady_us(), past_us + 7);
+    order_copy(order, 0, &copy);
+    assert_int_equal(copy.past_us, past_us + 7);
+    order_note(order, clock_steady_us(), 0); /* somebody has the turn */
+    catch_up(p, 1);
+    order_copy(&p->w[1]->log_thread.order, 0, &copy);
+    assert_int_equal(copy.past_us, past_us);
+}
+
 static unsigned
 turns_of(struct seat *seat)
 {
@@ -725,7 +752,7 @@ TEST(finds_out_alone_that_there_are_turns_again)
     p->seats[0].is_cut = true;
     assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
                    "the journal is away");
-    order_note(order, clock_steady_us()); /* a follower's look */
+    order_note(order, clock_steady_us(), 0); /* a follower's look */
     assert_cut_off(order, "the journal is away");
 
     p->seats[0].is_cut = false;

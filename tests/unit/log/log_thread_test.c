@@ -3,8 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "broker/base/authority.h"
 #include "broker/log/log.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
 
@@ -79,15 +81,23 @@ TEST(publishes_and_answers_after_the_commit)
 {
     struct world *w = *state;
     struct posted *p = hold(w, changes(w, &w->a, 2));
+    struct log_copy copy;
     struct head head;
     struct batch *b;
     uint64_t last;
 
     assert_false(head_of(&w->a).exists);
     assert_false(posts_is_done(p));
+    clock_pass_us(1000000);
+    order_copy(&w->log_thread.order, 0, &copy);
     set_shut(w, false);
     assert_kept(p, 1);
     head = head_of(&w->a);
+    /* While it was under way, nobody signed that there is no such entry. */
+    assert_true(copy.past_us < head.last_us);
+    wait_for(w, &w->fake.n_tidied, 2); /* the round is over */
+    order_copy(&w->log_thread.order, 0, &copy);
+    assert_int_equal(copy.past_us, clock_now_us());
     assert_true(head.exists);
     assert_int_equal(head.last, 2);
     b = tail_find(&w->a.tail, 1, &last);
