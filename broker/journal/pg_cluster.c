@@ -27,8 +27,11 @@ static enum status
 connect_for(struct pg_connection *c, const struct pg_options *options,
             struct problem *why)
 {
+    enum status rc;
+
     *c = (struct pg_connection){.options = *options};
-    return pg_connect(c, why);
+    rc = pg_connect(c, why);
+    return rc ? rc : pg_check_schema(c, why);
 }
 
 /* Connects. STATUS_NOT_FOUND: the database has no cluster. */

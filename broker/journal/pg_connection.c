@@ -534,6 +534,18 @@ pg_open(struct pg_connection *c, const char *kind, bool is_one_of_all,
     " left(pg_walfile_name(pg_current_wal_lsn()), 8), (SELECT oid FROM" \
     " pg_database WHERE datname = current_database())), 0)"
 
+enum status
+pg_check_schema(const struct pg_connection *c, struct problem *why)
+{
+    return c->has_cluster || !c->schema[0]
+               ? STATUS_OK
+               : problem(why, STATUS_REFUSED,
+                         "PostgreSQL: the tables of the cluster are in the "
+                         "schema \"%s\", and the search_path of this session "
+                         "does not name it",
+                         c->schema);
+}
+
 /* A step may write a large table anew, and others wait for that. */
 #define UPGRADE_US 60000000
 
@@ -569,9 +581,12 @@ check_server(struct pg_connection *c, struct problem *why)
         " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
         " (current_setting('synchronous_commit') <> 'off')::int::bigint,"
         " (to_regclass('tidings_cluster') IS NOT NULL)::int::bigint,"
+        " (SELECT coalesce(min(schemaname::text), '') FROM pg_tables"
+        "  WHERE tablename = 'tidings_cluster'),"
         " " PG_SCHEMA_IS_OLD ", " SERVER,
-        .into = DB_INTO(&version, &is_set[0], &is_set[1], &is_set[2],
-                        &is_set[3], &c->has_cluster, &is_old, &c->server)};
+        .into =
+            DB_INTO(&version, &is_set[0], &is_set[1], &is_set[2], &is_set[3],
+                    &c->has_cluster, &c->schema, &is_old, &c->server)};
     enum status rc = pg_run(c, &check, 1, why);
 
     if (rc)
@@ -579,6 +594,8 @@ check_server(struct pg_connection *c, struct problem *why)
     if (version < VERSION_MIN)
         return problem(why, STATUS_REFUSED,
                        "PostgreSQL: it is older than version 15");
+    if (c->options.broker && pg_check_schema(c, why))
+        return STATUS_REFUSED;
     if (c->options.broker && !c->has_cluster)
         return problem(why, STATUS_INVALID,
                        "PostgreSQL: this database has no cluster; tidingsd "

@@ -94,7 +94,8 @@ struct pg_connection {
     int64_t since_us;          /* connected; steady clock */
     bool is_late;              /* a wait has reached its deadline */
     unsigned n_late;           /* attempts to connect in a row that were late */
-    bool has_cluster;          /* the database */
+    bool has_cluster;          /* the database, as this session sees it */
+    char schema[64];           /* where the database has a cluster; "": none */
     bool is_cancelled;         /* a COMMIT ended without its standby */
     int64_t until_us;          /* the owner's; steady clock: connecting and runs
                                   end then, however patient, or later while bytes
@@ -161,6 +162,11 @@ MUST_CHECK enum status pg_open(struct pg_connection *c, const char *kind,
  * STATUS_INVALID: the database has no cluster, or it has another public URL.
  * STATUS_CONFLICT: another broker has the name. No password gets into `why`. */
 MUST_CHECK enum status pg_connect(struct pg_connection *c, struct problem *why);
+
+/* Checks that the session sees the cluster that the database has, if it has
+ * one. STATUS_REFUSED: its search_path leads elsewhere. */
+MUST_CHECK enum status pg_check_schema(const struct pg_connection *c,
+                                       struct problem *why);
 
 /* Sends statements, which one round trip will run, and returns when all of it
  * has left: the values are the caller's again. pg_receive has to follow.

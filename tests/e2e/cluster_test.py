@@ -601,8 +601,9 @@ def test_a_new_broker_without_postgresql_is_closed(cluster, options, without, la
     cluster.init(cluster.path / "a" / "data")
     cluster.set_connections(False)
     new = cluster.start("a", *options)
+    post = change("http://example.com/")
     for holder, status in ((new.holder(None), without), (new.holder("td_nonsense"), 503)):
-        for answer in (holder.get("/sets"), Set(holder, "news").send([change("urn:x")])):
+        for answer in (holder.get("/sets"), Set(holder, "news").send(post)):
             assert answer.status == status
             assert bool(answer["Retry-After"]) == (status == 503)
     cluster.set_connections(True)
@@ -612,6 +613,32 @@ def test_a_new_broker_without_postgresql_is_closed(cluster, options, without, la
     new.restart()
     assert new.get("/sets").status == later
     cluster.set_connections(True)
+
+
+# Issue 66, 5: who may not see the tables is not told to make some.
+def test_a_search_path_that_hides_the_cluster_is_named(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    broker = cluster.start("a")
+    Set(broker, "news").post(1)
+    words = 'the tables of the cluster are in the schema "public", and the search_path'
+
+    def lead(path):
+        cluster.query(f"ALTER DATABASE {cluster.name} SET search_path = {path}")
+        cluster.set_connections(False)
+        cluster.set_connections(True)
+
+    lead("elsewhere")
+    for _ in range(2):
+        wait_for("the reason", lambda: words in broker.get("/readyz").json()["reasons"][0])
+        assert last(Set(broker, "news")) == 1
+        broker.stop()
+        broker.restart()
+    refused = cluster.init(cluster.path / "b" / "data", status=1).err
+    assert words in "\n".join(refused)
+    assert words in cluster.leave("a", status=1)
+    lead("DEFAULT")
+    post = change("http://example.com/2")
+    wait_for("a post", lambda: Set(broker, "news").send(post).status == 200)
 
 
 # Issue 22, 6: a new broker fetches the backup of another one, and follows.
