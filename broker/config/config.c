@@ -78,6 +78,10 @@ static const struct option rows[] = {
      "another broker of the cluster: if the journal has forgotten records that "
      "this one lacks, or has another history, it fetches the backup of that "
      "one, with the token of --peer-tokens for URL/backup"},
+    {"cluster-wait-for-all", NULL, FLAG(cluster_wait_for_all), "no",
+     "take no posts after a failover of PostgreSQL before each broker has said "
+     "how much it has, or has left (tidingsd cluster leave); else one that "
+     "does not run is waited for 5 seconds"},
     {"cluster-read-only", NULL, FLAG(cluster_read_only), "no",
      "follow the cluster and serve reads alone: take no posts, change no "
      "settings, deliver nothing"},

@@ -77,6 +77,7 @@ struct config {
     int64_t cluster_stale_us; /* not ready for reads then; 0: never */
     int64_t cluster_private_stale_us; /* private sets are 503 then; likewise */
     char cluster_from[512];           /* without a slash at the end; "": none */
+    bool cluster_wait_for_all;
     bool cluster_read_only;   /* follow the cluster, and add nothing to it */
     char cluster_bytes[1024]; /* "journal", or as archive */
     enum durable_by cluster_durable_by;

@@ -51,8 +51,9 @@ struct pg_options {
                                none and commits no barrier */
     const char *public_url; /* of this broker, if it has a name */
     const char *instance;   /* of this process, likewise: pg_make_instance */
-    bool is_reader; /* it writes its own row of tidings_brokers, and nothing
+    bool is_reader;     /* it writes its own row of tidings_brokers, and nothing
                        else: its account needs no right to more */
+    bool waits_for_all; /* for the reports of brokers, until they leave */
     enum durable_by durable_by; /* chooses the settings that it asks for */
     int64_t clock_us;    /* a server's clock may be so far from this broker's */
     int64_t patience_us; /* for a connection with its checks, and for a run */

@@ -379,7 +379,7 @@ judge_clock(const struct pg_connection *c, int64_t ahead_us, int64_t behind_us,
  * A broker that is dead for good never does. To wait for it until `cluster
  * leave` would turn each loss of a machine with a broker and a server into an
  * outage that ends by hand; so it has OTHERS_US, and then its row counts as it
- * is. The others then go on without the records that it alone has. A broker
+ * is, unless the operator prefers that (waits_for_all). The others then go on without the records that it alone has. A broker
  * that runs again afterwards reports, and its row ends the turns of all as any
  * other would, until it has left or `cluster mend`. */
 static enum status
@@ -402,8 +402,9 @@ judge_journal(struct pg_journal *j, struct pg_connection *c,
     after_us = clock_now_us();
     if (!rc)
         rc = judge_clock(c, server_us - began_us, after_us - server_us, why);
-    if (!rc &&
-        (is_lost || (fault[0] && clock_steady_us() < c->since_us + OTHERS_US)))
+    if (!rc && (is_lost ||
+                (fault[0] && (o->waits_for_all ||
+                              clock_steady_us() < c->since_us + OTHERS_US))))
         rc = problem(why, STATUS_UNREACHABLE, "%s", fault);
     else if (!rc && fault[0])
         rc = pg_run(c, &give_up, 1, why);

@@ -188,8 +188,8 @@ def lossy(start_cluster, trio):
     and `b`, which harm() met before that, have the records of four posts, and the
     journal that of the first one. `c` was away, has that one, too, and is cut off."""
 
-    def start(harm=lambda member: None):
-        cluster = start_cluster()
+    def start(harm=lambda member: None, *options):
+        cluster = start_cluster(*options)
         one, two, three = cluster.members
         assert post(one).status == 200
         cluster.wait_same()
@@ -322,6 +322,24 @@ def test_a_dead_broker_is_not_waited_for(lossy):
         check_refused(member, "the journal ends before record", 4)
     wait_for("another report", lambda: three.get("/readyz").status == 503)
     check_refused(three, HAS_LOST, 2)
+
+
+# Issue 66, 5: unless the operator wants to wait: then nothing is given up before `leave`.
+def test_a_dead_broker_is_waited_for_until_it_leaves(lossy, run):
+    cluster = lossy(Member.kill, "--cluster-wait-for-all")
+    one, two, three = cluster.members
+    three.reconnect()
+    check_refused(three, "has not said yet how much it has", 1)
+    longer = (
+        "SELECT max(now() - backend_start) > interval '10 s' FROM pg_stat_activity"
+        f" WHERE datname = '{cluster.database}' AND application_name LIKE 'tidingsd %'"
+    )
+    wait_for("twice the time", lambda: cluster.query(longer) == ["t"])
+    check_refused(three, "has not said yet how much it has", 1)
+    for member in (one, two):
+        leave = ("cluster", "leave", "--cluster", three.journal)
+        run("tidingsd", *leave, "--cluster-name", member.name)
+    wait_post(three, 200)
 
 
 # Issue 22, 7: posts under the same numbers.
