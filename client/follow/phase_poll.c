@@ -66,6 +66,7 @@ poll_lists(struct td_follower *f)
                                 .etag = &f->lists.etag,
                                 .is_closed = &f->lists.is_closed,
                                 .until_us = &f->lists.until_us,
+                                .unknown_us = &f->comparison.unknown_us,
                                 .report = &f->report,
                                 .silence_s = f->options.silence_s};
     struct problem why = {.text = ""};
@@ -85,9 +86,8 @@ poll_lists(struct td_follower *f)
     plan.lists = read->db.handle ? read : NULL;
     f->lists.begins_us = DATETIME_NONE;
     /* A list of resources is better than a hole, but just was no help. */
-    if (f->lists.doubt.rc ||
-        clock_steady_ms() - f->rebase.rebased_ms < REBASE_LEAST_MS)
-        plan.lost_us = &f->comparison.unknown_us;
+    plan.may_lose = f->lists.doubt.rc ||
+                    clock_steady_ms() - f->rebase.rebased_ms < REBASE_LEAST_MS;
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
         f->lists.etag[0] = '\0';
     else /* not for a gap: a new connection may help instead */

@@ -30,7 +30,7 @@ is_past_part(const struct history *h)
 {
     const struct history_origin *o = &h->origin;
 
-    if (h->search.is_quiet && h->i == o->part)
+    if (h->parts.all[h->i].is_gone || (h->search.is_quiet && h->i == o->part))
         return true;
     return o->has_lists && o->has_part && history_was_read(h, h->i) &&
            !h->parts.all[h->i].is_again &&

@@ -76,10 +76,13 @@ struct history_plan {
     int64_t *begins_us; /* out: where the lists begin, if they do not reach
                            back, or the list of the doubt; or DATETIME_NONE.
                            NULL: unwanted */
-    /* Not NULL: a list without seqs, not the newest, that is gone for good (404,
-     * 410) is left out with a doubt, and this is set to the time up to which it
-     * may have had changes. NULL: that is STATUS_GONE. */
-    int64_t *lost_us;
+    /* In and out: changes before that time are not known (source_position.h). A
+     * list without seqs that is gone for good (404, 410) is left out, and
+     * counted at each look, if that says so already, or if may_lose: then there
+     * is a doubt, too, and this grows to the end of the list. Else it is
+     * STATUS_GONE, as for NULL. */
+    int64_t *unknown_us;
+    bool may_lose;
     /* Receives what was mended and left out of the lists, added to what it has.
      * NULL: none. Must stay until the end. */
     struct list_report *report;

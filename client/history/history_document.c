@@ -589,26 +589,68 @@ end_older(struct history *h)
         timer_start(&h->timer, 0);
 }
 
-/* Leaves out a part that is gone for good. False: that would lose the place. */
+/* What is missing with the part `i`, which is gone. */
+enum loss {
+    LOSS_NONE,  /* it was read, or ends before a baseline */
+    LOSS_KNOWN, /* the place says already that its changes are not known */
+    LOSS_NEW
+};
+
+static enum loss
+loss_of(const struct history *h)
+{
+    const struct history_part *part = &h->parts.all[h->i];
+    const struct source_position *place = &h->origin.place;
+    bool is_closed = part->until_us != DATETIME_NONE;
+    int64_t unknown_us = *h->plan.unknown_us;
+
+    if (part->is_again || (is_closed && source_position_is_moment(place) &&
+                           part->until_us <= place->time_us))
+        return LOSS_NONE;
+    return unknown_us &&
+                   (is_closed ? part->until_us : part->from_us) <= unknown_us
+               ? LOSS_KNOWN
+               : LOSS_NEW;
+}
+
+/* Leaves out the part `i`, which is gone. False: that would lose the place. */
 static bool
 leaves_out(struct history *h, const struct problem *why)
 {
-    struct history_part *part = &h->parts.all[h->i];
-    int64_t until_us, *lost_us = h->plan.lost_us;
+    int64_t *unknown_us = h->plan.unknown_us;
+    struct history_part *part;
+    enum loss loss;
 
-    if (!lost_us || !h->now.is_time || h->i + 1 >= h->parts.n)
-        return false;
-    until_us =
-        part->until_us == DATETIME_NONE ? clock_now_us() : part->until_us;
-    if (*lost_us < until_us)
-        *lost_us = until_us;
-    history_doubt(h, "%s: its changes are not known", why->text);
-    if (h->plan.report)
+    if (!h->parts.n || !h->now.is_time || !unknown_us)
+        return history_again(h);
+    part = &h->parts.all[h->i];
+    loss = loss_of(h);
+    if (loss == LOSS_NEW) {
+        if (history_again(h)) /* it may have another address by now */
+            return true;
+        if (!h->plan.may_lose)
+            return false;
+        history_doubt(h, "%s: its changes are not known", why->text);
+        if (*unknown_us < part->until_us)
+            *unknown_us = part->until_us;
+        else if (part->until_us == DATETIME_NONE)
+            *unknown_us = clock_now_us();
+    }
+    if (loss && h->plan.report)
         list_report_count(h->plan.report, LIST_PART_GONE, slice_of(why->text),
                           0);
-    part->is_probed = true;
+    part->is_read |= loss != LOSS_NONE; /* is not noted: it may come back */
+    part->is_gone = part->is_probed = true;
     h->list.is_loaded = false;
-    h->i++; /* as after a probe, and after a list */
+    h->list.etag[0] = '\0';
+    h->list.head.until_us = DATETIME_NONE;
+    if (h->document == DOCUMENT_PROBE) {
+        h->i++; /* the search looks at it again */
+    } else if (h->state != HISTORY_READ) {
+        h->state = HISTORY_SEARCH;
+        h->search.has_looked = true;
+        h->i = h->parts.n;
+    }
     timer_start(&h->timer, 0);
     return true;
 }
@@ -627,8 +669,7 @@ end_document(struct history *h, const struct document_fetch_answer *answer,
         else if (h->document == DOCUMENT_TOP || why->rc != STATUS_REFUSED ||
                  !is_lost)
             history_end(h, why);
-        else if (!history_again(h) && /* it may have another address by now */
-                 !leaves_out(h, why))
+        else if (!leaves_out(h, why))
             history_fail(h, STATUS_GONE, "%s", why->text);
         return;
     }

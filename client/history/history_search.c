@@ -226,7 +226,7 @@ search_order(struct history *h)
         return false;
     is_newest = o->part + 1 == h->parts.n;
     if (!is_newest || (h->list.is_loaded && history_is_recognised(h)) ||
-        h->parts.all[o->part].is_package) {
+        h->parts.all[o->part].is_package || h->parts.all[o->part].is_gone) {
         if (is_newest && o->has_lists && h->list.is_loaded &&
             h->list.kept.found == LIST_CONTINUED &&
             h->list.kept.n_marks == o->place.n_read)

@@ -18,7 +18,8 @@ struct history_part {
     uint64_t row; /* hash of its entry in the index; 0: it has none */
 
     bool is_again; /* it was read, and is read again */
-    bool is_read;  /* its entries were handed over */
+    bool is_read;  /* its entries were handed over, or are lost */
+    bool is_gone;  /* it cannot be had: it is left out */
 
     /* From its own root, after a probe: */
     bool is_probed;
