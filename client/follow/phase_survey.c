@@ -166,7 +166,7 @@ compare_list(struct td_follower *f)
         return !extent->n_held ||
                follower_report(f, SURVEY_HELD_TEXT, f->how.poll_ms);
     f->is_calling = true;
-    f->how.on_held(extent->n_held, extent->n_resources, f->plan.user);
+    f->how.on_held(extent->n_held, extent->n_held_of, f->plan.user);
     return follower_is_here(f);
 }
 

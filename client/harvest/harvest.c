@@ -194,7 +194,7 @@ static bool
 heed_consent(struct reader *r)
 {
     struct harvest *h = r->harvest;
-    uint64_t n = 0, n_held, n_of;
+    uint64_t n = 0, n_held;
     bool is_good;
 
     for (size_t i = 0; i < h->n_readers; i++)
@@ -204,7 +204,7 @@ heed_consent(struct reader *r)
     r->is_reopened = r->has_consent && !r->consent;
     if (!r->consent)
         return true;
-    if (!harvest_db_held(&h->target.db, r->feed.part.id, &n_held, &n_of))
+    if (!harvest_db_held(&h->target.db, r->feed.part.id, &n_held))
         return false;
     r->is_reopened = !n_held && !r->has_consent;
     if (!n_held)

@@ -60,6 +60,8 @@ static const char *const steps[] = {
     "CREATE INDEX tomb ON record (part) WHERE state = 2 AND loc IS NOT NULL;",
 
     "ALTER TABLE part ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;",
+
+    "ALTER TABLE part ADD COLUMN held_of INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* Lists that are read now. */
@@ -240,17 +242,17 @@ harvest_db_part(struct harvest_db *h, const char *source, const char *url,
     struct db_rows rows;
 
     if (DB_DO(&h->db, NULL, h->why,
-              "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, '', 0, 0"
+              "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, '', 0, 0, 0"
               " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
               source, url))
         return false;
     rows = ROWS(h,
                 "SELECT id, position, listed, compared, complete, left_out,"
-                " doubt FROM part WHERE url = ?1",
+                " held_of, doubt FROM part WHERE url = ?1",
                 url);
     if (DB_NEXT(&rows, &part->id, &position, &part->listed_us,
                 &part->compared_us, &part->complete_us, &part->n_left_out,
-                &doubt) &&
+                &part->n_held_of, &doubt) &&
         (!slice_copy(part->position, sizeof(part->position), position) ||
          !slice_copy(part->doubt, sizeof(part->doubt), doubt)))
         rows.rc = fail_damaged(h);
@@ -262,10 +264,11 @@ write_part(struct harvest_db *h, const struct harvest_part *part)
 {
     return DO(h,
               "UPDATE part SET position = ?2, compared = ?3, complete = ?4,"
-              " doubt = ?5, listed = ?6, left_out = ?7 WHERE id = ?1",
+              " doubt = ?5, listed = ?6, left_out = ?7, held_of = ?8"
+              " WHERE id = ?1",
               part->id, slice_of(part->position), part->compared_us,
               part->complete_us, slice_of(part->doubt), part->listed_us,
-              part->n_left_out);
+              part->n_left_out, part->n_held_of);
 }
 
 bool
@@ -474,9 +477,9 @@ forget_seen(struct harvest_db *h, int64_t part)
 }
 
 bool
-harvest_db_begin_list(struct harvest_db *h, int64_t part)
+harvest_db_begin_list(struct harvest_db *h, int64_t part, uint64_t *n_before)
 {
-    return forget_seen(h, part) &&
+    return harvest_db_count(h, part, n_before) && forget_seen(h, part) &&
            DO(h, "DELETE FROM deferred WHERE part = ?1", part);
 }
 
@@ -508,41 +511,33 @@ harvest_db_deferred(struct harvest_db *h, int64_t part, uint64_t *n)
 }
 
 bool
-harvest_db_held(struct harvest_db *h, int64_t part, uint64_t *n, uint64_t *n_of)
+harvest_db_held(struct harvest_db *h, int64_t part, uint64_t *n)
 {
-    *n_of = 0;
     return FIND(h, "SELECT count(*) FROM resource WHERE part = ?1 AND is_held",
-                DB_VALUES(part), DB_INTO(n)) &&
-           (*n == 0 || harvest_db_count(h, part, n_of));
+                DB_VALUES(part), DB_INTO(n));
 }
 
 #define IS_AFTER "coalesce(changed > " TIME("?2") ", 0)"
 
 bool
 harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
-                    uint64_t *n, uint64_t *n_of)
+                    uint64_t *n, bool *is_empty)
 {
-    bool is_empty, is_good;
-
-    is_good =
-        FIND(h, "SELECT NOT EXISTS (SELECT 1 FROM seen WHERE part = ?1)",
-             DB_VALUES(part), DB_INTO(&is_empty)) &&
-        DO(h, "UPDATE resource SET is_held = 0 WHERE part = ?1 AND is_held",
-           part) &&
-        DO(h,
-           "UPDATE resource SET is_held = 1"
-           " WHERE part = ?1 AND NOT is_gone AND NOT " IS_AFTER
-           " AND NOT EXISTS (SELECT 1 FROM seen s"
-           " WHERE s.loc = resource.loc AND s.part = ?1)",
-           part, as_of_us) &&
-        DO(h,
-           "DELETE FROM resource WHERE part = ?1 AND is_gone"
-           " AND NOT " IS_AFTER,
-           part, as_of_us) &&
-        forget_seen(h, part) && harvest_db_held(h, part, n, n_of);
-    if (is_good && is_empty)
-        *n_of = *n;
-    return is_good;
+    return FIND(h, "SELECT NOT EXISTS (SELECT 1 FROM seen WHERE part = ?1)",
+                DB_VALUES(part), DB_INTO(is_empty)) &&
+           DO(h, "UPDATE resource SET is_held = 0 WHERE part = ?1 AND is_held",
+              part) &&
+           DO(h,
+              "UPDATE resource SET is_held = 1"
+              " WHERE part = ?1 AND NOT is_gone AND NOT " IS_AFTER
+              " AND NOT EXISTS (SELECT 1 FROM seen s"
+              " WHERE s.loc = resource.loc AND s.part = ?1)",
+              part, as_of_us) &&
+           DO(h,
+              "DELETE FROM resource WHERE part = ?1 AND is_gone"
+              " AND NOT " IS_AFTER,
+              part, as_of_us) &&
+           forget_seen(h, part) && harvest_db_held(h, part, n);
 }
 
 /* Queues */

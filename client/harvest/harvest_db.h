@@ -90,6 +90,7 @@ struct harvest_part {
     int64_t compared_us; /* the last comparison; 0: none */
     int64_t complete_us; /* complete as of; 0: never */
     uint64_t n_left_out; /* rows of the last list whose deletions counted */
+    uint64_t n_held_of;  /* deletions are held back of so many resources */
     char doubt[HARVEST_TEXT_SIZE]; /* why it is not complete; "": it is */
 };
 
@@ -191,7 +192,9 @@ bool harvest_db_forget_stamps(struct harvest_db *db, int64_t part);
 
 /* Lists */
 
-bool harvest_db_begin_list(struct harvest_db *db, int64_t part);
+/* *n_before: the resources that the part has before the list. */
+bool harvest_db_begin_list(struct harvest_db *db, int64_t part,
+                           uint64_t *n_before);
 
 /* The list has it; or, after all, not (is_listed false). */
 bool harvest_db_list(struct harvest_db *db, int64_t part, struct slice loc,
@@ -207,16 +210,14 @@ bool harvest_db_defer(struct harvest_db *db, int64_t part,
 /* How many there are. */
 bool harvest_db_deferred(struct harvest_db *db, int64_t part, uint64_t *n);
 
-/* Ends the list: *n of *n_of resources of the part (of an empty list: of *n)
- * are not in it, and have not changed after `as_of_us` (DATETIME_NONE:
- * whenever). They are held back, until harvest_db_remove, harvest_db_keep or
- * the next list. */
+/* Ends the list: *n resources of the part are not in it, and have not changed
+ * after `as_of_us` (DATETIME_NONE: whenever). They are held back, until
+ * harvest_db_remove, harvest_db_keep or the next list. */
 bool harvest_db_end_list(struct harvest_db *db, int64_t part, int64_t as_of_us,
-                         uint64_t *n, uint64_t *n_of);
+                         uint64_t *n, bool *is_empty);
 
-/* The same numbers, of those that the last list held back. */
-bool harvest_db_held(struct harvest_db *db, int64_t part, uint64_t *n,
-                     uint64_t *n_of);
+/* How many the last list held back. */
+bool harvest_db_held(struct harvest_db *db, int64_t part, uint64_t *n);
 
 /* Resources that wait for a decision. */
 enum harvest_queue {

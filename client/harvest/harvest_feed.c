@@ -317,7 +317,7 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
         return false;
     if (f->is_anew && f->has_log) {
         f->is_anew = false;
-        f->is_replay = harvest_db_begin_list(f->db, f->part.id);
+        f->is_replay = harvest_db_begin_list(f->db, f->part.id, &f->n_before);
         if (!f->is_replay)
             return false;
     }
@@ -409,10 +409,10 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of,
                                        f->keeps_missing || is_doubtful};
 
     f->counts.held_back = 0;
-    if (!survey_holds_back(&guard, n, n_of))
+    if (!survey_holds_back(&guard, n, n_of, &f->part.n_held_of))
         return n == 0 || delete_all(f, f->part.id, QUEUE_HELD);
     f->counts.held_back = n;
-    f->counts.held_of = n_of;
+    f->counts.held_of = f->part.n_held_of;
     return true;
 }
 
@@ -459,12 +459,13 @@ harvest_feed_retry(struct harvest_feed *f, bool is_due)
 static bool
 settle_list(struct harvest_feed *f, int64_t as_of_us)
 {
-    uint64_t n, n_of;
-    bool leaves_out = f->counts.left_out > f->part.n_left_out;
+    uint64_t n;
+    bool is_empty, leaves_out = f->counts.left_out > f->part.n_left_out;
 
     if (!apply_deferred(f, as_of_us) ||
-        !harvest_db_end_list(f->db, f->part.id, as_of_us, &n, &n_of) ||
-        !apply_deletions(f, n, n_of, f->is_doubtful || leaves_out))
+        !harvest_db_end_list(f->db, f->part.id, as_of_us, &n, &is_empty) ||
+        !apply_deletions(f, n, is_empty ? n : f->n_before,
+                         f->is_doubtful || leaves_out))
         return false;
     if (!f->counts.held_back)
         f->part.n_left_out = f->counts.left_out;
@@ -530,7 +531,7 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
             harvest_target_say(f->target,
                                "%s: %s; comparing all resources with the set's",
                                f->url, message->reason);
-        return harvest_db_begin_list(f->db, f->part.id);
+        return harvest_db_begin_list(f->db, f->part.id, &f->n_before);
     case TD_BASELINE:
         f->n_listed += message->n_changes;
         for (size_t i = 0; i < message->n_changes; i++)
@@ -556,7 +557,7 @@ harvest_feed_begin_pass(struct harvest_feed *f, bool is_full)
     memset(f->n_records, 0, sizeof(f->n_records));
     f->counts.left_out = f->counts.mended = 0;
     return take_outbox(f) && harvest_db_drop_tombs(f->db, f->part.id, true) &&
-           (!is_full || harvest_db_begin_list(f->db, f->part.id));
+           (!is_full || harvest_db_begin_list(f->db, f->part.id, &f->n_before));
 }
 
 /* Of two states of a record in one pass the later one counts, of equal ones the
@@ -685,16 +686,17 @@ harvest_feed_end_pass(struct harvest_feed *f, const char *position,
 bool
 harvest_feed_held(struct harvest_feed *f)
 {
-    uint64_t n, n_of;
+    uint64_t n;
 
-    return harvest_db_held(f->db, f->part.id, &n, &n_of) && take_outbox(f) &&
-           apply_deletions(f, n, n_of, true) && harvest_feed_flush(f->outbox);
+    return harvest_db_held(f->db, f->part.id, &n) && take_outbox(f) &&
+           apply_deletions(f, n, n, true) && harvest_feed_flush(f->outbox);
 }
 
 bool
 harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
 {
     uint64_t n_of;
+    bool is_empty;
 
     if (!harvest_db_count(f->db, 0, n))
         return false;
@@ -702,7 +704,7 @@ harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
         return true;
     *n = 0;
     /* An empty list: it lacks all of them. */
-    return take_outbox(f) && harvest_db_begin_list(f->db, 0) &&
-           harvest_db_end_list(f->db, 0, DATETIME_NONE, &n_of, &n_of) &&
+    return take_outbox(f) && harvest_db_begin_list(f->db, 0, &n_of) &&
+           harvest_db_end_list(f->db, 0, DATETIME_NONE, &n_of, &is_empty) &&
            delete_all(f, 0, QUEUE_HELD) && harvest_feed_flush(f->outbox);
 }

@@ -40,10 +40,11 @@ struct harvest_feed {
     bool has_only_list;
     bool is_listing; /* between begin and end of a list */
     bool is_comparison;
-    bool is_doubtful; /* the list may lack resources: it proves nothing */
-    bool is_routine;  /* nothing is suspicious: the comparison is not said */
-    bool is_replay;   /* the whole history takes the place of the list */
-    bool is_anew;     /* it is read from the beginning, and the set has some */
+    bool is_doubtful;  /* the list may lack resources: it proves nothing */
+    bool is_routine;   /* nothing is suspicious: the comparison is not said */
+    bool is_replay;    /* the whole history takes the place of the list */
+    bool is_anew;      /* it is read from the beginning, and the set has some */
+    uint64_t n_before; /* the resources before this list */
     uint64_t n_listed;
     int64_t survey_us; /* when it began, by our clock */
     bool has_position; /* `position` is that of the last change in the outbox */

@@ -71,6 +71,7 @@ struct audit {
     uint64_t n_removed; /* resources of `mine` that the source does not have */
     uint64_t n_walked;  /* walk_on */
     bool is_held;       /* the repair does not delete them */
+    uint64_t held_of;   /* as of survey_holds_back */
     bool is_doubtful;   /* the source's own state is not known to be complete */
     struct problem why;
 };
@@ -810,6 +811,19 @@ add_set(struct audit *a, const char *url, int64_t theirs)
     return mirror_db_set(&a->mine.db, url, &mine, position);
 }
 
+/* Adds what is held back of a set. */
+static bool
+add_held(struct audit *a, const char *url, int64_t mine)
+{
+    struct mirror_db_certainty c;
+
+    (void)url;
+    if (!mirror_db_certainty(&a->mine.db, mine, &c))
+        return false;
+    a->held_of += c.n_held_of;
+    return true;
+}
+
 /* The mirror is as certain of a set as the source was. */
 static bool
 copy_certainty(struct audit *a, const char *url, int64_t mine)
@@ -822,7 +836,7 @@ copy_certainty(struct audit *a, const char *url, int64_t mine)
         !mirror_db_certainty(&a->theirs.db, theirs, &c))
         return false;
     c.n_left_out_before = c.n_left_out;
-    c.n_held_of = a->mine.db.counts.n_resources;
+    c.n_held_of = a->held_of;
     if (!mirror_db_count_held(&a->mine.db, mine, &c.n_held))
         return false;
     if (c.n_held && !c.doubt_us)
@@ -854,13 +868,16 @@ repair_files(struct audit *a)
     uint64_t n = n_findings(&a->result);
     uint64_t n_open;
 
+    if (!each_set(a, &a->mine.db, add_held))
+        return false;
     a->is_held = mirror_holds_back(&a->mine, a->n_removed, counts->n_have,
                                    a->is_doubtful || a->result.n_left_out
                                        ? MIRROR_LIST_IN_DOUBT
-                                       : MIRROR_LIST);
+                                       : MIRROR_LIST,
+                                   &a->held_of);
     if (a->is_held)
         MIRROR_REPORT(&a->mine, TD_SYNC_HELD, .n_held = a->n_removed,
-                      .n_of = counts->n_have);
+                      .n_of = a->held_of);
     if (!mirror_db_begin(&a->mine.db))
         return false;
     for (size_t i = 0; i < a->lost.size; i += sizeof(id)) {

@@ -37,13 +37,13 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
 
 bool
 mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
-                  enum mirror_list by)
+                  enum mirror_list by, uint64_t *held_of)
 {
     const struct survey_guard guard = {
         m->options->max_delete_percent, m->options->accept_deletions,
         by == MIRROR_LIST_IN_DOUBT, by == MIRROR_TOLD};
 
-    return survey_holds_back(&guard, n, n_of);
+    return survey_holds_back(&guard, n, n_of, held_of);
 }
 
 /* The end */

@@ -78,9 +78,9 @@ bool mirror_may_write(struct mirror *m, struct problem *why);
 enum mirror_list { MIRROR_TOLD, MIRROR_LIST, MIRROR_LIST_IN_DOUBT };
 
 /* True if the options hold back `n` deletions of `n_of` resources, which the
- * source deletes `by` that. */
+ * source deletes `by` that. `held_of`: as of survey_holds_back. */
 bool mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
-                       enum mirror_list by);
+                       enum mirror_list by, uint64_t *held_of);
 
 /* Begins a transaction, unless one is open. False: it failed, and mirror_fail
  * was called. */

@@ -304,23 +304,26 @@ report_held(struct set_sync *f, bool is_again)
 {
     struct mirror_db *db = &f->m->db;
     struct mirror_db_certainty *c = &f->certainty;
-    uint64_t n_of = db->counts.n_resources;
     uint64_t n;
 
     if (!mirror_db_count_held(db, f->set, &n))
         return false;
-    if (f->n_listed_held && f->n_listed > n_of)
-        n_of = f->n_listed; /* new ones follow */
+    if (n && !c->n_held_of)
+        c->n_held_of = db->counts.n_resources;
+    if (f->n_listed_held && f->n_listed > c->n_held_of)
+        c->n_held_of = f->n_listed; /* new ones follow */
     n += f->n_listed_held;
     if (n == c->n_held && !(is_again && n))
         return true;
     c->n_held = n;
-    c->n_held_of = n_of;
+    if (!n)
+        c->n_held_of = 0;
     if (!n && !c->doubt[0])
         c->doubt_us = 0;
     else if (!c->doubt_us)
         c->doubt_us = clock_now_us();
-    MIRROR_REPORT(f->m, TD_SYNC_HELD, .set = f->url, .n_held = n, .n_of = n_of);
+    MIRROR_REPORT(f->m, TD_SYNC_HELD, .set = f->url, .n_held = n,
+                  .n_of = c->n_held_of);
     return keep_certainty(f);
 }
 
@@ -382,7 +385,8 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     end.is_held = mirror_holds_back(f->m, n, f->n_rows ? n_of : n,
                                     is_weak       ? MIRROR_LIST_IN_DOUBT
                                     : follows_all ? MIRROR_TOLD
-                                                  : MIRROR_LIST);
+                                                  : MIRROR_LIST,
+                                    &f->certainty.n_held_of);
     if (end.is_held &&
         (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
@@ -393,7 +397,7 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
 static bool
 apply_message(struct set_sync *f, const struct td_message *message)
 {
-    uint64_t n, n_of;
+    uint64_t n, n_of, held_of = 0;
     bool is_good;
 
     switch (message->kind) {
@@ -416,7 +420,7 @@ apply_message(struct set_sync *f, const struct td_message *message)
         if (!apply_changes(f, message) ||
             !mirror_db_removals(&f->m->db, &n, &n_of))
             return false;
-        if (mirror_holds_back(f->m, n, n_of, MIRROR_TOLD)) {
+        if (mirror_holds_back(f->m, n, n_of, MIRROR_TOLD, &held_of)) {
             f->is_held = true;
             is_good = begin_again(f) && apply_changes(f, message);
             f->is_held = false;

@@ -39,6 +39,7 @@ static const char *const steps[] = {
     "ALTER TABLE listing ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE document ADD COLUMN digest TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE document ADD COLUMN must_read INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE listing ADD COLUMN held_of INTEGER NOT NULL DEFAULT 0",
 };
 
 /* The reading that is under way. `is_reread`: the next reading reads the
@@ -125,14 +126,15 @@ read_extent(struct survey *l, const char *source)
 {
     struct survey_extent *e = &l->extent;
     struct slice its;
-    struct db_rows rows = DB_SELECT(
-        &l->db, NULL, &l->why,
-        "SELECT source, epoch, oldest, last, is_read,"
-        " (SELECT count(*) FROM resource),"
-        " (SELECT count(*) FROM resource WHERE document = 0) FROM listing");
+    struct db_rows rows =
+        DB_SELECT(&l->db, NULL, &l->why,
+                  "SELECT source, epoch, oldest, last, is_read,"
+                  " (SELECT count(*) FROM resource),"
+                  " (SELECT count(*) FROM resource WHERE document = 0), held_of"
+                  " FROM listing");
 
     if (DB_NEXT(&rows, &its, &e->epoch, &e->oldest, &e->last, &e->is_read,
-                &e->n_resources, &e->n_held) &&
+                &e->n_resources, &e->n_held, &e->n_held_of) &&
         (!epoch_is_valid(slice_of(e->epoch)) ||
          (source && !slice_is(its, source))))
         rows.rc = db_fail(&l->db, STATUS_INVALID, &l->why,
@@ -189,7 +191,7 @@ survey_open(const char *path, const char *source, struct source_limits *room,
                                       &l->why)) &&
              make_epoch(l) &&
              RUN(l,
-                 "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
+                 "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0, 0"
                  " WHERE NOT EXISTS (SELECT 1 FROM listing)",
                  source, l->extent.epoch) &&
              read_extent(l, source)) {
@@ -428,9 +430,9 @@ commit_reading(struct survey *l, int64_t now_us, bool counts)
                " before = iif(top > last, last, before),"
                " last = max(top, last), is_read = 1,"
                " when_us = max(?, when_us),"
-               " left_out = iif(?, (" SUM_LEFT_OUT "), left_out)"
+               " left_out = iif(?, (" SUM_LEFT_OUT "), left_out), held_of = ?"
                " FROM (SELECT coalesce(max(seq), 0) AS top FROM change)",
-               now_us, counts) &&
+               now_us, counts, l->extent.n_held_of) &&
            run_text(l, "DELETE FROM change"
                        " WHERE seq <= (SELECT oldest FROM listing)") &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
@@ -440,6 +442,7 @@ commit_reading(struct survey *l, int64_t now_us, bool counts)
 bool
 survey_take(struct survey *l)
 {
+    l->extent.n_held_of = 0;
     return see_unchanged(l) && begin_transaction(l) &&
            run_text(l, forget_unseen) && run_text(l, replace) &&
            run_text(l, "UPDATE listing SET oldest = last + is_read,"
@@ -474,15 +477,18 @@ write_deleted(struct survey *l, int64_t now_us)
 }
 
 bool
-survey_holds_back(const struct survey_guard *guard, uint64_t n, uint64_t n_of)
+survey_holds_back(const struct survey_guard *guard, uint64_t n, uint64_t n_of,
+                  uint64_t *held_of)
 {
     int percent = guard->max_percent;
-    bool is_all = !guard->is_told && n > FEW_ALL && n >= n_of;
-    bool is_share =
-        n >= FEW && (double)n * 100 > (double)n_of * (double)percent;
+    uint64_t of = *held_of ? *held_of : n_of;
+    bool is_all = !guard->is_told && n > FEW_ALL && n >= of;
+    bool is_share = n >= FEW && (double)n * 100 > (double)of * (double)percent;
     bool is_too_much = percent >= 0 && percent < 100 && (is_all || is_share);
+    bool is_held = n > guard->accepts && (guard->is_doubtful || is_too_much);
 
-    return n > guard->accepts && (guard->is_doubtful || is_too_much);
+    *held_of = is_held ? of : 0;
+    return is_held;
 }
 
 bool
@@ -510,7 +516,8 @@ survey_compare(struct survey *l, const struct survey_guard *guard)
              &n_deleted, &leaves_out_more))
         return false;
     all.is_doubtful |= leaves_out_more;
-    is_held = survey_holds_back(&all, n_deleted, l->extent.n_resources);
+    is_held = survey_holds_back(&all, n_deleted, l->extent.n_resources,
+                                &l->extent.n_held_of);
     return begin_transaction(l) && /* created and updated resources, in the
                                       order of the list */
            RUN(l,
@@ -535,7 +542,7 @@ survey_clear(struct survey *l)
     return RUN(l,
                "UPDATE listing SET epoch = ?, oldest = 0,"
                " before = 0, last = 0, is_read = 0, when_us = 0,"
-               " left_out = 0",
+               " left_out = 0, held_of = 0",
                l->extent.epoch) &&
            end_step(l, db_end(&l->db, STATUS_OK, &l->why)) &&
            read_extent(l, NULL) && drop_reading(l);

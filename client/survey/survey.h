@@ -46,7 +46,8 @@ struct survey_extent {
     uint64_t last;        /* number of the last difference; 0: none yet */
     uint64_t n_resources; /* of the last complete reading, and held ones */
     uint64_t n_held;      /* of these: its list lacks them, but their deletion
-                             is held back (survey_compare) */
+                             is held back (survey_compare) ... */
+    uint64_t n_held_of;   /* ... of so many (survey_holds_back) */
     bool is_read;         /* there was one */
 };
 
@@ -140,9 +141,11 @@ bool survey_clear(struct survey *survey);
 
 /* True if the guard holds `n` deletions of `n_of` resources back: too many,
  * those of a doubtful list, and all of more than three that a list lacks
- * (R-438). */
+ * (R-438). In and out: `*held_of`, to be kept until the next look, is of how
+ * many they were held back first; 0: they are not. That counts instead of
+ * `n_of`, for what came meanwhile proves nothing of what is missing. */
 bool survey_holds_back(const struct survey_guard *guard, uint64_t n,
-                       uint64_t n_of);
+                       uint64_t n_of, uint64_t *held_of);
 
 #define SURVEY_PERCENT_DEFAULT 20
 

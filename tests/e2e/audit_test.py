@@ -154,6 +154,19 @@ def test_holds_too_many_deletions_back(mirrored):
     mirrored.check_same()
 
 
+# all that others have replaced, at each repair.
+def test_holds_back_all_at_each_repair(mirrored):
+    for path in ("/a.txt", "/b.txt", "/c.txt", "/d/e.txt"):
+        mirrored.change(path, None)
+    mirrored.change_many(1, 8, "text")
+    for _ in range(2):
+        held = mirrored.audit("--repair", status=1)
+        assert "held back: 4 of 4 resources would be deleted" in held.errors()
+        assert mirrored.file("/a.txt").exists() and mirrored.file("/r/8.txt").exists()
+    mirrored.audit("--repair", "--accept-deletions", "4")
+    mirrored.check_same()
+
+
 # The audit waits for a source that is away, and says so.
 def test_reports_that_the_source_is_away(start_broker, site, tmp_path, run, start):
     mirrored = Mirrored(start_broker().set(), site, tmp_path, run, start)

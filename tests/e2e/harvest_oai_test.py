@@ -411,6 +411,21 @@ def test_too_many_deletions_are_held_back(provider, target, harvest):
     assert len(held(target)) == 157 - 131
 
 
+# records that others replace wait at each look, however many came.
+def test_all_records_are_replaced(provider, target, harvest):
+    provider.deleted = "no"
+    harvest()
+    n = len(provider.records)
+    old, provider.records = provider.records, {}
+    for i in range(20, 20 + 2 * n):
+        provider.put(i, at(3))
+    for _ in range(2):
+        assert f"0 deleted, {n} held back" in harvest("--full", status=1).output()
+    assert len(held(target)) == 3 * n
+    provider.records[1] = old[1]
+    assert f"{n - 1} deleted" in harvest("--full").output()
+
+
 # one identifier in two states: the later stamp counts, of equal ones the living
 # record, in either order, at each look.
 @pytest.mark.parametrize("kept, granularity", [("no", "YYYY-MM-DDThh:mm:ssZ"), ("persistent", "YYYY-MM-DD")])

@@ -18,10 +18,11 @@ is_too_much(int percent, uint64_t n, uint64_t n_of)
     struct td_sync_options wish = {.max_delete_percent = percent};
     struct td_sync_options filled;
     struct survey_guard guard = {.accepts = 0};
+    uint64_t held_of = 0;
 
     mirror_defaults(&filled, &wish);
     guard.max_percent = filled.max_delete_percent;
-    return survey_holds_back(&guard, n, n_of);
+    return survey_holds_back(&guard, n, n_of, &held_of);
 }
 
 /* More resources may be deleted in an hour than existed at its beginning: 100
@@ -50,6 +51,7 @@ TEST(a_hundred_per_cent_is_no_limit)
 TEST(all_of_a_few_are_too_many)
 {
     struct survey_guard told = {.max_percent = 20, .is_told = true};
+    uint64_t held_of = 0;
 
     assert_false(is_too_much(0, 3, 3));
     assert_false(is_too_much(0, 4, 5));
@@ -57,8 +59,8 @@ TEST(all_of_a_few_are_too_many)
     assert_true(is_too_much(0, 99, 99));
     assert_false(is_too_much(100, 4, 4));
     assert_false(is_too_much(-1, 4, 4));
-    assert_false(survey_holds_back(&told, 99, 99));
-    assert_true(survey_holds_back(&told, 100, 100));
+    assert_false(survey_holds_back(&told, 99, 99, &held_of));
+    assert_true(survey_holds_back(&told, 100, 100, &held_of));
 }
 
 #define DOCUMENT(capability, inside)                                         \

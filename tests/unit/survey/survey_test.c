@@ -495,6 +495,24 @@ TEST(a_consent_names_the_number_of_deletions)
     assert_int_equal(extent->n_resources, 0);
 }
 
+/* R-438: all of more than three are held back at each reading, whatever came
+ * instead, until some of them come back. */
+TEST(all_that_others_replace_are_held_back)
+{
+    static const struct {
+        unsigned from, n_held;
+    } rows[] = {{8, 8}, {8, 8}, {9, 9}, {7, 0}};
+    struct stage *s = *state;
+
+    read_numbers(s, 0, 8, &a_fifth);
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        open_listing(s); /* the file knows of it */
+        read_numbers(s, rows[i].from, 20, &a_fifth);
+        assert_int_equal(s->survey->extent.n_held, rows[i].n_held);
+        assert_int_equal(s->survey->extent.n_held_of, rows[i].n_held ? 8 : 0);
+    }
+}
+
 /* Held resources stay so when the documents have not changed since. */
 TEST(deletions_are_held_beside_documents_that_have_not_changed)
 {
@@ -748,13 +766,13 @@ TEST(a_file_of_a_newer_version_is_refused)
     s->survey = NULL;
     assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
     assert_int_equal(
-        sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL),
+        sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);
     open_listing(s);
     assert_null(s->survey);
     assert_int_equal(s->why.rc, STATUS_INVALID);
-    assert_non_null(strstr(s->why.text, "the database is of version 3"));
+    assert_non_null(strstr(s->why.text, "the database is of version 4"));
 }
 
 /* Without a path nothing stays. */
