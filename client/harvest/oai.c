@@ -342,7 +342,7 @@ on_start(void *user, const struct xml_element *e, struct problem *why)
         rc = keep_text(l, value, why);
         l->path.size = size;
     }
-    return l->path.failed ? problem_memory(why) : rc;
+    return rc ? rc : problem_buf(why, &l->path, "the path of an element");
 }
 
 static enum status
@@ -352,7 +352,7 @@ on_text(void *user, struct slice text, struct problem *why)
 
     l->digest = fnv1a(l->digest, text);
     buf_add_slice(&l->text, text);
-    return l->text.failed ? problem_memory(why) : STATUS_OK;
+    return problem_buf(why, &l->text, "the text of an element");
 }
 
 static enum status
@@ -367,8 +367,8 @@ on_end(void *user, struct problem *why)
 
     if (l->stores_records)
         end_raw(l);
-    if (l->document.failed)
-        rc = problem_memory(why);
+    if (!rc)
+        rc = problem_buf(why, &l->document, "a record");
     l->depth--;
     while (l->path.data[--l->path.size] != '/')
         continue;

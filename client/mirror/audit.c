@@ -591,7 +591,7 @@ static bool
 report_missing(struct audit *a, const struct mirror_db_resource *mine)
 {
     buf_add(&a->lost, &mine->id, sizeof(mine->id));
-    return !a->lost.failed || mirror_fail_memory(&a->mine);
+    return mirror_has_all(&a->mine, &a->lost, "the list of lost files");
 }
 
 static bool
@@ -796,7 +796,8 @@ on_file(const char *path, void *user)
     report_finding(a, TD_EXTRA, NULL, path,
                    "no resource of the mirror is there");
     buf_add(&a->strays, path, strlen(path) + 1);
-    return !a->strays.failed || mirror_fail_memory(&a->mine);
+    return mirror_has_all(&a->mine, &a->strays,
+                          "the list of files of no resource");
 }
 
 /* Repair */

@@ -280,7 +280,7 @@ give_up(struct file_sync *w, int64_t id, const char *why)
     }
     buf_add(&w->left, &id, sizeof(id));
     buf_add(&w->left, why, strlen(why) + 1);
-    return !w->left.failed || mirror_fail_memory(w->m);
+    return mirror_has_all(w->m, &w->left, "the list of files that are missing");
 }
 
 void

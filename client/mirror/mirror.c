@@ -63,6 +63,14 @@ mirror_fail_memory(struct mirror *m)
     return mirror_fail(m, &(struct problem)PROBLEM_MEMORY);
 }
 
+bool
+mirror_has_all(struct mirror *m, const struct buf *b, const char *what)
+{
+    struct problem why = {.text = ""};
+
+    return !problem_buf(&why, b, what) || mirror_fail(m, &why);
+}
+
 /* The database cannot be read or written. */
 static void
 fail_db(const struct problem *trouble, void *user)

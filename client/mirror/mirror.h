@@ -69,6 +69,10 @@ bool mirror_take_filter(struct mirror *m, struct problem *why);
 bool mirror_fail(struct mirror *m, const struct problem *why);
 bool mirror_fail_memory(struct mirror *m);
 
+/* True if `b` has not failed; else mirror_fail with the limit of WHAT, or for
+ * want of memory. */
+bool mirror_has_all(struct mirror *m, const struct buf *b, const char *what);
+
 /* True if mirror_write would find room; calls no mirror_fail: `why` says why
  * not. */
 bool mirror_may_write(struct mirror *m, struct problem *why);

@@ -33,6 +33,17 @@ DESCRIPTIONS = {
     "nesting": (XML, b"<a>"),
     "tag": (XML + b"</loc><rs:md capability='", b"x"),
 }
+
+# Answers of a provider of OAI-PMH.
+OAI = b"<OAI-PMH xmlns='http://www.openarchives.org/OAI/2.0/'>"
+VERB = "oai?verb=ListRecords&x="
+ANSWERS = {
+    VERB + "text": (OAI + b"<responseDate>", b"x"),
+    VERB + "nesting": (OAI, b"<a>"),
+    VERB + "tag": (OAI + b"<Identify x='", b"x"),
+    VERB + "elements": (OAI + b"<ListRecords>", b"<record></record>"),
+}
+
 LIMIT = "a string or space of more than 524288 bytes"
 NAMED = {
     **dict.fromkeys(("string", "name", "space"), LIMIT),
@@ -40,6 +51,7 @@ NAMED = {
     "links": "it is longer than 1048576 bytes",
     "nesting": "elements nest deeper than 32",
     "tag": "a tag, comment or text of more than 524288 bytes",
+    **dict.fromkeys(ANSWERS, "longer than 67108864 bytes"),
 }
 
 
@@ -51,7 +63,7 @@ class Endless(Server):
         if not request:
             return
         await peer.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
-        begin, more = DESCRIPTIONS.get(request.target.strip("/"), (b"", b""))
+        begin, more = {**DESCRIPTIONS, **ANSWERS}.get(request.target.strip("/"), (b"", b""))
         await peer.send(begin)
         while more:
             await peer.send(more * (65536 // len(more)))
@@ -220,15 +232,31 @@ def test_a_source_with_too_many_resources_is_refused(mirrored, site, endless):
 # A limit is named, with the page that is over it, and is no want of memory.
 @pytest.mark.parametrize(
     "words",
-    ("follow URL --count 1", "get URL", "sync URL DIR --until-caught-up"),
+    (
+        "follow URL --count 1",
+        "get URL",
+        "sync URL DIR --until-caught-up",
+        "harvest URL SET --once --state STATE",
+        "verify URL",
+    ),
 )
 @pytest.mark.parametrize("kind", DESCRIPTIONS)
 def test_a_description_without_an_end_names_its_limit(
-    endless, run, tmp_path, kind, words
+    endless, run, tmp_path, kind, words, news
 ):
+    check_limit(endless, run, Command(words, tmp_path / "home", news), kind)
+
+
+# The same of an answer of OAI-PMH.
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_an_answer_without_an_end_names_its_limit(endless, run, tmp_path, kind, news):
+    command = Command(COMMANDS[3] + " --once", tmp_path / "home", news)
+    check_limit(endless, run, command, kind)
+
+
+def check_limit(endless, run, command, kind):
     url = f"{endless.url}/{kind}"
-    given = {"URL": url, "DIR": tmp_path / "mirror"}
-    done = run("tidings", *(given.get(word, word) for word in words.split()), status=1)
+    done = run("tidings", *command.given(url), status=1)
     assert "memory" not in done.errors()
     assert url in done.errors() and NAMED[kind] in done.errors()
 

@@ -63,6 +63,21 @@ TEST(all_of_a_few_are_too_many)
     assert_true(survey_holds_back(&told, 100, 100, &held_of));
 }
 
+/* A list that is full names its limit. */
+TEST(a_full_list_is_no_want_of_memory)
+{
+    struct mirror m = {.is_over = false};
+    struct buf list = {.max = 8};
+
+    BUF_ADD(&list, "12345678");
+    assert_true(mirror_has_all(&m, &list, "the list"));
+    BUF_ADD(&list, "9");
+    assert_false(mirror_has_all(&m, &list, "the list"));
+    assert_true(m.is_over);
+    assert_string_equal(m.why.text, "the list is longer than 8 bytes");
+    buf_fini(&list);
+}
+
 #define DOCUMENT(capability, inside)                                         \
     "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\""          \
     " xmlns:rs=\"http://www.openarchives.org/rs/terms/\"><rs:md capability=" \
