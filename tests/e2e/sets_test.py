@@ -10,6 +10,7 @@ from tidings_test.content import kept, multipart
 from tidings_test.http import JSON, check_refused
 from tidings_test.background import Background
 from tidings_test.backups import Backups
+from tidings_test.broker import is_sanitized
 from tidings_test.sets import HARVEST, MERGE_PATCH, change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
@@ -469,6 +470,18 @@ def names_on_pages(broker):
         (path,) = page.xpath("//a[@rel='next']/@href") or [""]
         path = path.removeprefix(broker.url)
     return names
+
+
+# A set of one entry costs little memory: 5 KB, where the limit is 8.
+@pytest.mark.skipif(is_sanitized(), reason="a sanitizer keeps freed memory")
+def test_a_set_of_one_entry_costs_little(start_broker):
+    broker = start_broker()
+    kib = []
+    for some in (range(500), range(500, 500 + MANY)):
+        for n in some:
+            broker.set(f"s{n}").post()
+        kib.append(broker.process.memory_kib("RssAnon"))
+    assert (kib[1] - kib[0]) / MANY < 8
 
 
 # Created, listed in pages, there again after a kill. R-042: one entry each.
