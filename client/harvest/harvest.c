@@ -38,7 +38,8 @@
 #define QUIET_MS 60000
 
 /* Puts the report, unless nothing but the times has changed within a minute, or
- * the time between two looks, if that is shorter. False: td_stop. */
+ * the time between two looks, if that is shorter. Nothing may wait to be
+ * sealed. False: td_stop, or the state failed. */
 static bool
 harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
 {
@@ -47,6 +48,7 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     bool is_good = true;
     char *shown = shown_address(strdup(sum->url));
     struct buf text = {.max = REPORT_MAX};
+    int64_t now_us = clock_now_us();
     uint64_t told;
 
     /* All but the times. */
@@ -72,12 +74,13 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
         json_number_member(&text, "every_s", t->options->every_ms / 1000);
     told = fnv1a(FNV1A_BEGIN, buf_slice(&text));
     json_time_member(&text, "complete_as_of", sum->complete_us);
-    json_time_member(&text, "last_look", clock_now_us());
+    json_time_member(&text, "last_look", now_us);
     BUF_ADD(&text, "}");
-    if (!text.failed && !(is_recent && t->reported == told)) {
-        t->reported = told;
+    if (!text.failed && !(is_recent && t->report == told)) {
+        t->report = told;
         t->reported_ms = clock_steady_ms();
-        is_good = harvest_target_report(t, buf_slice(&text));
+        is_good = harvest_db_note_report(&t->db, now_us) &&
+                  harvest_target_report(t, buf_slice(&text));
     }
     buf_fini(&text);
     return is_good;
@@ -327,7 +330,7 @@ static bool
 report_failure(struct reader *r, const char *why)
 {
     r->has_failed = true;
-    return report_look(r, why);
+    return harvest_feed_flush(&r->harvest->outbox) && report_look(r, why);
 }
 
 static void

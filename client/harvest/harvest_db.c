@@ -62,6 +62,10 @@ static const char *const steps[] = {
     "ALTER TABLE part ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;",
 
     "ALTER TABLE part ADD COLUMN held_of INTEGER NOT NULL DEFAULT 0;",
+
+    /* Version 9 did not note when it had reported: no report is another's. */
+    "ALTER TABLE target ADD COLUMN reported INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE target SET reported = 9223372036854775807;",
 };
 
 /* Lists that are read now. */
@@ -129,15 +133,15 @@ read_target(struct harvest_db *h, const char *target)
     struct db_rows rows;
 
     if (DB_DO(&h->db, NULL, h->why,
-              "INSERT INTO target SELECT ?1, '', 1, 0, ''"
+              "INSERT INTO target SELECT ?1, '', 1, 0, '', 0"
               " WHERE NOT EXISTS (SELECT 1 FROM target)",
               target))
         return false;
     rows = ROWS(h, "SELECT url, position, is_new, adopter,"
-                   " EXISTS (SELECT 1 FROM resource WHERE part = 0), filter"
-                   " FROM target");
+                   " EXISTS (SELECT 1 FROM resource WHERE part = 0), filter,"
+                   " reported FROM target");
     if (DB_NEXT(&rows, &url, &position, &h->is_new, &h->adopter, &h->has_strays,
-                &filter)) {
+                &filter, &h->reported_us)) {
         if (!url.size || !slice_copy(h->target, sizeof(h->target), position) ||
             !slice_copy(h->filter, sizeof(h->filter), filter))
             rows.rc = fail_damaged(h);
@@ -203,6 +207,13 @@ harvest_db_end_adoption(struct harvest_db *h, const char *position)
     h->is_new =
         !commit_target(h, DO(h, "UPDATE target SET is_new = 0"), position);
     return !h->is_new;
+}
+
+bool
+harvest_db_note_report(struct harvest_db *h, int64_t us)
+{
+    h->reported_us = us;
+    return commit_rows(h, DO(h, "UPDATE target SET reported = ?1", us));
 }
 
 bool

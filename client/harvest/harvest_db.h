@@ -51,7 +51,8 @@ struct harvest_db {
     bool has_strays;                  /* part 0 has resources */
     int64_t adopter;                  /* part 0 or 1 */
     char filter[FILTER_TEXT_MAX + 1]; /* of resources; "": none */
-    struct buf loc, hash, entry;      /* the last ones handed out */
+    int64_t reported_us;         /* when this harvest reported last; 0: never */
+    struct buf loc, hash, entry; /* the last ones handed out */
     char path[PATH_MAX];    /* of the file; of a dry run, of its copy ... */
     char scratch[PATH_MAX]; /* ... in this folder; "": it is no dry run */
     struct problem *why;    /* lent */
@@ -68,6 +69,9 @@ void harvest_db_close(struct harvest_db *db);
  * harvest_db_open says why then. */
 
 /* The set */
+
+/* Notes the time of a report. Nothing may wait to be sealed. */
+bool harvest_db_note_report(struct harvest_db *db, int64_t us);
 
 bool harvest_db_end_adoption(struct harvest_db *db, const char *position);
 

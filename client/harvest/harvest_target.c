@@ -10,6 +10,7 @@
 #include "client/lib/pause.h"
 #include "client/source/set.h"
 #include "proto/number.h"
+#include "proto/shown_address.h"
 
 #define PAUSE_MOST_MS 30000
 
@@ -313,6 +314,12 @@ on_member(const char *path, const char *value, void *user)
         snprintf(t->home, HARVEST_HOME_SIZE, "%s/r/", value);
     else if (!strcmp(path, "harvest.accept_deletions"))
         number_read(slice_of(value), &t->accepted);
+    else if (!strcmp(path, "harvest.source"))
+        snprintf(t->reporter, sizeof(t->reporter), "%s", value);
+    else if (!strcmp(path, "harvest.last_look"))
+        (void)!datetime_read(slice_of(value), &t->reported_us);
+    else if (!strcmp(path, "harvest.every_s"))
+        number_read(slice_of(value), &t->reports_every_s);
 }
 
 /* Asks for the set's position. */
@@ -325,7 +332,8 @@ ask_position(struct harvest_target *t)
         enum td_status rc;
 
         t->position[0] = '\0';
-        t->accepted = 0;
+        t->accepted = t->reports_every_s = 0;
+        t->reported_us = DATETIME_NONE;
         snprintf(t->home, sizeof(t->home), "%s/r/", t->url);
         rc = td_set_get(t->client, t->url, on_member, t, NULL);
         if (rc == TD_OK || rc == TD_GONE ||
@@ -354,6 +362,33 @@ check_identity(struct harvest_target *t)
                        position[0] ? "the set was made anew"
                                    : "the set was removed");
     return harvest_db_forget(&t->db);
+}
+
+/* Two harvests of one source, each with a state, post each change twice. Says
+ * so if another one has reported since this one did; ends if that one goes
+ * on. */
+static bool
+check_alone(struct harvest_target *t)
+{
+    double every_us = 1e6 * (double)t->reports_every_s;
+    bool is_same = false, goes_on;
+
+    if (t->reported_us <= t->db.reported_us)
+        return true;
+    goes_on = every_us > 0 &&
+              (double)(clock_now_us() - t->reported_us) < 2 * every_us;
+    for (size_t i = 0; i < t->options->n_sources; i++) {
+        char *shown = shown_address(strdup(t->options->sources[i].url));
+
+        is_same |= shown && !strcmp(shown, t->reporter);
+        free(shown);
+    }
+    if (is_same)
+        harvest_target_say(t,
+                           "another harvest, with another state, posts %s into "
+                           "the set, too: each change comes twice%s",
+                           t->reporter, goes_on ? "" : " if it goes on");
+    return !is_same || !goes_on || harvest_target_end(t, HARVEST_FAILED);
 }
 
 /* What the set has */
@@ -421,7 +456,7 @@ harvest_target_look(struct harvest_target *t)
 
     if (t->options->is_dry)
         return true;
-    if (!ask_position(t) || !check_identity(t))
+    if (!ask_position(t) || !check_identity(t) || !check_alone(t))
         return false;
     if (t->is_other || !strcmp(t->position, noted))
         return true;

@@ -31,10 +31,15 @@ struct harvest_target {
     bool is_over;         /* its reason was said */
     bool has_begun;       /* posts are this process's */
     bool has_no_route;    /* the broker has no route for reports */
-    uint64_t reported;    /* FNV-1a of the last report, without its times */
-    int64_t reported_ms;
-    char trouble[256];            /* the last report that failed; "": none */
+    uint64_t report;      /* FNV-1a of the last report, without its times */
+    int64_t reported_ms;  /* when that was */
+    char trouble[256];    /* the last report that failed; "": none */
     char home[HARVEST_HOME_SIZE]; /* of copies (copy.h) */
+
+    /* The last report on the set, whoever made it. */
+    char reporter[HARVEST_TEXT_SIZE]; /* its source, as people see it */
+    int64_t reported_us;              /* DATETIME_NONE: there is none */
+    uint64_t reports_every_s;         /* 0: its harvest does not go on */
 
     /* Deletions that somebody consents to at the broker, by the last look at
      * the set. */

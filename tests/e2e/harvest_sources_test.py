@@ -289,6 +289,23 @@ def test_two_harvests_that_begin_at_once(n, source, harvest, broker, run, start,
     assert "entries already: another harvest posts the same into it" in said
 
 
+# The second one begins after the first has looked: it ends, with a reason, while the first
+# one goes on; of one that may have ended for ever it is told.
+def test_a_harvest_beside_another_one(source, harvest, run, start, tmp_path):
+    other = Harvest(source, harvest.target, tmp_path / "other", run, start)
+    source.change("created", "a")
+    source.put_resources()
+    source.put_changes()
+    assert harvest.run() == ""
+    for each in (other, harvest, other):
+        assert f"state, posts {source.url} into the set, too: each change comes twice if" in each.run()
+    assert other.run() == ""  # the last report is its own
+    start("tidings", "harvest", source.url, harvest.target.url, "--state", tmp_path / "third", "--every", "60")
+    wait_for("its report", lambda: harvest.target.get("harvest").json().get("every_s") == 60)
+    assert other.run(status=1).endswith("each change comes twice")
+    assert harvest.target.last() == 1
+
+
 # Foreign lists describe a representation of deleted resources, which brokers refuse;
 # and have links that are not true at the target.
 def test_what_a_broker_refuses_of_a_deletion_is_left_out(source, harvest):

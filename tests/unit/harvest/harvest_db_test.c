@@ -413,11 +413,11 @@ TEST(a_damaged_state_is_told)
     damage("UPDATE target SET position = '" LONGER "'");
     assert_false(opens(path, SET, &why));
     assert_why(why.text, "the file is damaged");
-    damage("PRAGMA user_version = 10");
+    damage("PRAGMA user_version = 11");
     assert_false(opens(path, SET, &why));
     assert_why(why.text,
-               "the database is of version 10, and this program knows "
-               "versions up to 9");
+               "the database is of version 11, and this program knows "
+               "versions up to 10");
 }
 
 /* The disk is full: nothing counts as noted that is not in the file. */
