@@ -465,13 +465,17 @@ open_streams(void *user)
 }
 
 static uint64_t
-place_of_copy(void *user)
+place_of_copy(void *user, enum ability *ability)
 {
     const struct broker *b = user;
-    struct journal_place place;
+    struct log_copy copy;
 
-    log_place(b->http.registry->log, &place);
-    return place.n;
+    log_copy(b->http.registry->log, &copy);
+    if (ability)
+        *ability = copy.state == COPY_CERTAIN    ? IS_ABLE
+                   : copy.state == COPY_NO_TURNS ? IS_LAST
+                                                 : IS_UNABLE;
+    return copy.place;
 }
 
 /* The floors of the start */
@@ -948,7 +952,7 @@ broker_needs_copy(const struct broker *b)
     struct log_copy copy;
 
     log_copy(b->http.registry->log, &copy);
-    return copy.is_wrong;
+    return log_copy_is_wrong(&copy);
 }
 
 const struct thread *

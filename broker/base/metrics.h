@@ -115,6 +115,14 @@ enum metric_kind {
         "look") \
     ROW(CLUSTER_LEASES, GAUGE, NONE, "tidings_cluster_leases", \
         "Work of the cluster that this broker does: the hub, and each bridge") \
+    ROW(CLUSTER_PARTS, GAUGE, NONE, "tidings_cluster_parts", \
+        "Work of the cluster that its brokers share: the parts of the hub, " \
+        "and each bridge") \
+    ROW(CLUSTER_UNABLE, GAUGE, NONE, "tidings_cluster_unable", \
+        "1 while this broker cannot do work of its cluster, else 0") \
+    ROW(CLUSTER_FAILURES, COUNTER, NONE, \
+        "tidings_cluster_begin_failures_total", \
+        "Attempts of this broker to begin work of its cluster that failed") \
     ROW(CLUSTER_OLDEST, GAUGE_SECONDS, NONE, \
         "tidings_cluster_oldest_transaction_seconds", \
         "How long the oldest transaction lasts in the database of the " \

@@ -537,6 +537,7 @@ static enum status
 sweep_content(struct vault *v, int64_t round_us, struct problem *why)
 {
     uint64_t n, n_before, least = 0;
+    enum ability ability;
     const struct dirent *entry;
     DIR *dir = NULL;
     enum status rc = STATUS_OK;
@@ -546,8 +547,9 @@ sweep_content(struct vault *v, int64_t round_us, struct problem *why)
     if (v->streams->ops->brokers(v->streams, &n, &n_before, &least, why) ||
         v->end == 0 || least < v->end)
         v->since_us = clock_steady_us();
-    v->end = v->options.seat->place(v->options.seat->user);
-    if (clock_steady_us() - v->since_us >= 6 * round_us) /* an hour */
+    v->end = v->options.seat->place(v->options.seat->user, &ability);
+    if (ability == IS_ABLE &&
+        clock_steady_us() - v->since_us >= 6 * round_us) /* an hour */
         dir = file_open_dir(v->loose_fd, ".", 0);
     if (dir) /* noticed now if it is forbidden */
         rc = bucket_delete(v->own, BUCKET_CONTENT "-", why);

@@ -10,6 +10,11 @@
 /* After a failure of `begin`, or without an answer about the lease. */
 #define AGAIN_US 1000000
 
+/* After so many failures of `begin` the part is for others, for so long: its
+ * patient ones need twice LEASE_US. */
+#define BEGINS_MAX 5
+#define REST_US    60000000
+
 /* How a part is given back: the keeper asks the owner thread to end the work,
  * renews the lease until that has happened, and then ends the lease.
  *
@@ -37,6 +42,7 @@ struct ownership {
 
     /* The keeper's */
     uint64_t n_brokers, n_before; /* as of the last answer */
+    enum ability ability;         /* in this round */
 };
 
 bool
@@ -82,7 +88,9 @@ count_room(struct ownership *o)
     }
     o->n_brokers = n_brokers;
     o->n_before = n_before;
-    return (int64_t)share_of(n, n_brokers, n_before) - n_held;
+    n_brokers += n_brokers == 0; /* this one, which has not reported yet */
+    n = o->ability == IS_ABLE ? share_of(n, n_brokers, n_before) : 0;
+    return (int64_t)n - n_held;
 }
 
 /* This broker has the lease for so long, as of before it asked. */
@@ -112,7 +120,7 @@ renew_all(struct ownership *o)
 
         for (; p && n < LEASES_MAX; p = p->next) {
             p->is_renewed = p->lease.term > 0 && p->leaving != HAS_ENDED &&
-                            ownership_is_held(p);
+                            ownership_is_held(p) && o->ability != IS_UNABLE;
             if (!p->is_renewed)
                 continue;
             batch.all[n] = &p->lease;
@@ -170,8 +178,10 @@ static int64_t
 look_at_lease(struct ownership *o, struct owned_part *p, int64_t *room)
 {
     bool was_held = p->lease.term > 0, has_room = *room > 0;
-    bool is_wanted = p->is_wanted && (!o->options.may_own ||
-                                      o->options.may_own(o->options.user));
+    bool is_wanted =
+        p->is_wanted && o->ability != IS_UNABLE &&
+        clock_steady_us() >= load_relaxed(&p->rests_us) &&
+        (!o->options.may_own || o->options.may_own(o->options.user));
     enum status rc;
 
     if (p->leaving == HAS_ENDED)
@@ -184,7 +194,7 @@ look_at_lease(struct ownership *o, struct owned_part *p, int64_t *room)
         ++*room;
     }
     p->lease.is_patient = p->lease.term == 0 && !has_room;
-    rc = p->is_renewed ? p->renewal : hold(o, p);
+    rc = p->is_renewed ? p->renewal : is_wanted ? hold(o, p) : STATUS_REFUSED;
     if (!was_held && p->lease.term > 0) {
         p->is_surplus = !has_room;
         *room -= has_room;
@@ -199,9 +209,12 @@ run_keeper(struct thread *t)
     int64_t wait_us = 0;
 
     while (thread_wait(t, wait_us)) {
-        int64_t room = count_room(o);
+        const struct cluster_seat *seat = o->options.seat;
         bool has_some = false;
+        int64_t room;
 
+        (void)seat->place(seat->user, &o->ability);
+        room = count_room(o);
         renew_all(o);
 
         wait_us = OWNERSHIP_RENEW_US;
@@ -249,7 +262,8 @@ end_work(struct ownership *o, struct owned_part *p)
 static void
 report(struct owned_part *p, enum status rc, const struct problem *why)
 {
-    if (rc && rc != STATUS_BUSY && !p->is_failing)
+    if (rc && (rc != STATUS_BUSY || p->n_failed == BEGINS_MAX) &&
+        !p->is_failing)
         DIAG(DIAG_WARNING, "cluster", "the work of the owner fails",
              diag_text("lease", p->stream), diag_text("error", why->text));
     p->is_failing = rc && rc != STATUS_BUSY; /* BUSY: it is behind */
@@ -266,7 +280,7 @@ begin_work(struct ownership *o, struct owned_part *p)
     /* The term first: in a later one the copy that is looked at may be
      * behind. */
     p->working = (struct lease){p->stream, load_relaxed(&p->term)};
-    n = seat->place(seat->user);
+    n = seat->place(seat->user, NULL);
     rc = o->of_owner->ops->records(o->of_owner, &last, &why);
     if (!rc && n < last)
         rc = problem(&why, STATUS_BUSY,
@@ -280,9 +294,16 @@ begin_work(struct ownership *o, struct owned_part *p)
         if (rc && p->right.streams)
             p->right.streams->ops->close(p->right.streams);
     }
+    p->n_failed = rc ? p->n_failed + 1 : 0;
     report(p, rc, &why);
     if (rc) {
         p->working.term = 0;
+        metrics_add(METRIC_CLUSTER_FAILURES, 1);
+        if (p->n_failed == BEGINS_MAX) {
+            p->n_failed = 0;
+            store_relaxed(&p->rests_us, clock_steady_us() + REST_US);
+            thread_wake(&o->keeper);
+        }
         return;
     }
     metrics_add(METRIC_CLUSTER_LEASES, 1);
@@ -358,7 +379,6 @@ add_part(struct ownership *o, const char *name)
     if (name)
         p->file.part_of_rows = p->stream + strlen(stream) + 1;
     p->lease = (struct lease){.name = p->stream, .seen_us = clock_steady_us()};
-    p->is_wanted = true;
     o->parts = p;
 }
 
@@ -378,6 +398,7 @@ ownership_divide(struct ownership *o, const char *const *names, size_t n)
 
         while (i < n && strcmp(p->file.part_of_rows, names[i]) != 0)
             i++;
+        metrics_add(METRIC_CLUSTER_PARTS, (i < n) - p->is_wanted);
         p->is_wanted = i < n;
     }
     if (o->is_started)
@@ -397,8 +418,10 @@ ownership_new(const struct ownership_options *options)
     if (seat) {
         o->of_keeper = seat->open_streams(seat->user);
         o->of_owner = seat->open_streams(seat->user);
-        if (!options->is_divided)
+        if (!options->is_divided) {
             add_part(o, NULL);
+            o->parts->is_wanted = true;
+        }
     }
     return o;
 }

@@ -24,6 +24,11 @@
  * for twice LEASE_US, since they do not know it or cannot begin, goes to any
  * broker, and stays there until the shares change. If all parts have one stream
  * (owned_file.is_shared) the work itself reads it, also without a lease.
+ *
+ * A broker that is not able to work (cluster_seat.ability) asks for no lease
+ * and renews none; it ends its work and gives the leases back. The shares are
+ * those of the brokers that are able. One that cannot begin the work of a part,
+ * BEGINS_MAX times, leaves it to others for REST_US.
  */
 #pragma once
 
@@ -59,6 +64,7 @@ struct owned_part {
     _Atomic(int64_t) until_us; /* steady clock */
     atomic_bool is_wanted;     /* this broker has such work */
     _Atomic(int) leaving;      /* ownership.c */
+    _Atomic(int64_t) rests_us; /* no lease is asked for until then; relaxed */
 
     /* The keeper's */
     struct lease lease;
@@ -69,7 +75,8 @@ struct owned_part {
     /* The owner thread's */
     struct lease working; /* term 0: the work has not begun */
     struct ownership_right right;
-    bool is_failing; /* and it was said */
+    bool is_failing;   /* and it was said */
+    unsigned n_failed; /* attempts to begin, in a row */
 };
 
 struct ownership;

@@ -100,7 +100,7 @@ struct streams_ops {
     enum status (*renew)(struct streams *streams, const struct leases *leases,
                          unsigned *kept, struct problem *why);
 
-    /* Sets *n to how many brokers live that may have leases, at least 1, and
+    /* Sets *n to how many brokers live that are able to work, and
      * *n_before to how many of them have a name before this one's; *least to
      * the least number of the last record of all brokers that were up in a
      * week. */
@@ -172,12 +172,17 @@ struct streams_ops {
     void (*close)(struct streams *streams);
 };
 
+/* Which work a broker may ask for: none; only what all others leave; its share.
+ */
+enum ability { IS_UNABLE, IS_LAST, IS_ABLE };
+
 /* The place of this broker in a cluster. */
 struct cluster_seat {
     /* Makes streams for one thread, which closes them. */
     struct streams *(*open_streams)(void *user);
-    /* The number of the last record that this broker has. Any thread. */
-    uint64_t (*place)(void *user);
+    /* The number of the last record that this broker has. Sets *ability to what
+     * it may do now, unless that is NULL. Any thread. */
+    uint64_t (*place)(void *user, enum ability *ability);
     void *user;
 };
 

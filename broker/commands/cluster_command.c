@@ -372,7 +372,6 @@ const struct command cluster_join_command = {
 /* cluster status */
 
 struct report {
-    const struct pg_cluster *cluster;
     uint64_t n_brokers, n_faults;
 };
 
@@ -406,6 +405,11 @@ print_servers(const struct pg_options *options)
             }
             primary = s;
         }
+        if (s->locks[0])
+            printf("  lock: %s\n  remedy: end that session, if brokers wait: "
+                   "SELECT pg_terminate_backend(PID)\n",
+                   s->locks);
+        n_faults += s->locks[0] != '\0';
     }
     free(all);
     return n_faults;
@@ -414,24 +418,22 @@ print_servers(const struct pg_options *options)
 static void
 print_broker(const struct pg_broker *broker, void *user)
 {
-    static const char *const states[] = {
-        [BROKER_RUNS] = "runs",
-        [BROKER_BEHIND] = "is behind",
-        [BROKER_NEEDS_BACKUP] = "needs a backup",
-        [BROKER_AWAY] = "is away",
-        [BROKER_AHEAD] = "has records that the journal has lost (cluster mend)",
-    };
     struct report *report = user;
-    enum pg_broker_state state = pg_broker_judge(report->cluster, broker);
+    const char *why;
+    const struct pg_broker_state *state = pg_broker_judge(broker, &why);
 
     report->n_brokers++;
-    report->n_faults += state != BROKER_RUNS;
+    report->n_faults += state != pg_broker_states;
     printf("broker %.*s: %s, record %" PRIu64 ", %" PRIu64
            " bytes behind, seen %.1f s ago%s%s%.*s\n",
-           SLICE_ARG(broker->name), states[state], broker->n,
+           SLICE_ARG(broker->name), state->text, broker->n,
            broker->behind_bytes, (double)broker->silent_us / 1e6,
            broker->is_reader ? ", reads only" : "",
            broker->owns.size > 0 ? ", owns " : "", SLICE_ARG(broker->owns));
+    if (*why)
+        printf("  reason: %s\n", why);
+    if (*state->remedy)
+        printf("  remedy: %s\n", state->remedy);
 }
 
 static enum exit_code
@@ -440,13 +442,18 @@ run_status(const struct arguments *given)
     const struct values *values = given->values;
     struct pg_options options = options_of(values);
     struct pg_cluster cluster;
-    struct report report = {.cluster = &cluster};
+    struct report report = {0};
     struct problem why = {""};
     enum status rc = pg_check_address(values->cluster, &why);
 
-    options.durable_by = DURABLE_UNCHECKED; /* says so, below */
     if (!rc) {
         report.n_faults = print_servers(&options);
+        rc = pg_cluster_look(&options, &cluster, print_broker, &report, &why);
+    }
+    if (rc == STATUS_REFUSED) { /* as brokers are */
+        printf("no broker trusts the primary: %s\n", why.text);
+        report.n_faults++;
+        options.durable_by = DURABLE_UNCHECKED;
         rc = pg_cluster_look(&options, &cluster, print_broker, &report, &why);
     }
     if (rc)
@@ -463,8 +470,11 @@ run_status(const struct arguments *given)
            cluster.has_standbys ? "waits for standbys"
                                 : "does not wait for a standby",
            cluster.n_standbys,
-           cluster.has_hidden ? "; it shows more to a user with pg_monitor"
-                              : "",
+           cluster.has_hidden      ? "; not all is visible to this account, "
+                                     "which lacks pg_monitor"
+           : !cluster.shows_leases ? "; who owns what is not visible to this "
+                                     "account"
+                                   : "",
            cluster.public_url);
     report.n_faults += pg_cluster_lacks_standby(&cluster, values->durable_by);
     return report.n_faults > 0 || report.n_brokers == 0 ? EXIT_FAILED

@@ -65,17 +65,16 @@ reasons_of(struct http *http, const struct log_health *health,
 
     if (http->registry->config->cluster_read_only && !is_for_reads)
         problem_set(&reasons[n++], CLUSTER_READ_ONLY);
-    if (copy->is_cut_off)
-        problem_set(&reasons[n++],
-                    "this broker is cut off from its cluster: %s",
+    if (!health->has_room)
+        problem_set(&reasons[n++], LOG_NEARLY_FULL ": posts are refused");
+    else if (copy->is_cut_off || copy->state)
+        problem_set(&reasons[n++], "this broker %s its cluster: %s",
+                    copy->is_cut_off ? "is cut off from" : "cannot work for",
                     copy->why.text);
     if (is_stale(http, copy))
         problem_set(&reasons[n++],
                     "this broker is %" PRId64 " s behind its cluster",
                     copy->age_us / 1000000);
-    if (!health->has_room)
-        problem_set(&reasons[n++],
-                    "the disk is nearly full: posts are refused");
     if (n_failed >= FILES_FAILED_MAX)
         problem_set(&reasons[n++],
                     "closed Change Lists cannot be written to their files (%u "
@@ -112,7 +111,8 @@ handle_ready_get(const struct route_call *call)
     log_health(http->registry->log, &health);
     log_copy(http->registry->log, &copy);
     n = reasons_of(http, &health, &copy, is_for_reads, reasons);
-    if (n > 0 && (!is_for_reads || copy.is_wrong || is_stale(http, &copy))) {
+    if (n > 0 &&
+        (!is_for_reads || log_copy_is_wrong(&copy) || is_stale(http, &copy))) {
         /* 503, to a stranger without a reason: the detail has all reasons, the
          * member `reasons` each separately. */
         struct problem all = {"not ready"};

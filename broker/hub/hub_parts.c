@@ -1,5 +1,6 @@
 #include "broker/hub/hub_parts.h"
 
+#include "broker/base/metrics.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 
@@ -165,6 +166,7 @@ take_parts(struct hub *hub, unsigned parts,
     if (rc && hub->parts & parts)
         leave_parts(hub, parts);
     report(&hub->cannot_take, rc, "the hub cannot take its parts", &why);
+    metrics_add(METRIC_CLUSTER_FAILURES, rc != STATUS_OK);
     if (rc)
         return rc;
     framework_restart(hub);

@@ -338,7 +338,7 @@ add_errands(struct remote_commands *c, struct command *command, unsigned parts)
             .command = is_list ? command_new(COMMAND_LIST, 0) : command,
             .list = is_list ? command : NULL,
             .part = i,
-            .n = seat->place(seat->user),
+            .n = seat->place(seat->user, NULL),
             .over_us = clock_steady_us() + ORDER_US +
                        (command_calls(command) ? c->options.call_us : 0)};
         command->n_asked++;
@@ -507,7 +507,7 @@ run_early(struct remote_commands *c)
     struct errand *e;
 
     list_walk (e, &c->early, node) {
-        bool is_behind = e->n > seat->place(seat->user);
+        bool is_behind = e->n > seat->place(seat->user, NULL);
         bool is_early =
             is_behind ||
             (e->command->part >= 0 &&

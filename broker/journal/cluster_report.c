@@ -17,34 +17,27 @@ const struct json_shape cluster_shape = {
 
 const struct json_shape cluster_broker_shape = {
     "ClusterBroker", "A broker of the cluster",
-    "name string, state 'runs'|'behind'|'away'|'needs-backup'|'ahead' (ahead: "
-    "it has records that the journal has lost), reads_only flag, record count "
+    "name string, state 'runs'|'catching-up'|'behind'|'no-turns'|'cut-off'|"
+    "'refused'|'no-right'|'no-room'|'needs-backup'|'other-history'|'ahead'|"
+    "'stands-still'|'away' (ahead: it has records that the journal has lost), "
+    "why? string (it cannot work, as it reports), reads_only flag, record "
+    "count "
     "(the last one that it has), behind count (records), heard time (of its "
     "last report), clock? seconds (ahead of the clock of PostgreSQL)"};
-
-struct reading {
-    struct pg_cluster cluster;
-    struct buf text;
-};
 
 static void
 add_broker(const struct pg_broker *b, void *user)
 {
-    static const char *const states[] = {
-        [BROKER_RUNS] = "runs",
-        [BROKER_BEHIND] = "behind",
-        [BROKER_NEEDS_BACKUP] = "needs-backup",
-        [BROKER_AWAY] = "away",
-        [BROKER_AHEAD] = "ahead",
-    };
-    struct reading *reading = user;
-    struct buf *to = &reading->text;
+    struct buf *to = user;
+    const char *why;
+    const char *state = pg_broker_judge(b, &why)->name;
 
     buf_add_text(to, to->data[to->size - 1] == '[' ? "" : ",");
     BUF_ADD(to, "{\"name\":");
     json_text(to, b->name);
-    json_text_member(to, "state",
-                     slice_of(states[pg_broker_judge(&reading->cluster, b)]));
+    json_text_member(to, "state", slice_of(state));
+    if (*why)
+        json_text_member(to, "why", slice_of(why));
     json_flag_member(to, "reads_only", b->is_reader);
     json_number_member(to, "record", b->n);
     json_number_member(to, "behind", b->behind);
@@ -58,13 +51,13 @@ enum status
 cluster_report_read(struct cluster_report *r, struct pg_connection *c,
                     struct problem *why)
 {
-    struct reading reading = {.cluster.first = r->first, .text.max = SIZE_MAX};
-    const struct pg_cluster *cluster = &reading.cluster;
-    struct buf *to = &reading.text;
+    struct pg_cluster all = {.first = r->first};
+    const struct pg_cluster *cluster = &all;
+    struct buf text = {.max = SIZE_MAX}, *to = &text;
     enum status rc;
 
     BUF_ADD(to, ",\"brokers\":[");
-    rc = pg_cluster_read(c, &reading.cluster, add_broker, &reading, why);
+    rc = pg_cluster_read(c, &all, add_broker, to, why);
     r->first = rc ? 0 : cluster->first;
     if (rc) {
         buf_fini(to);

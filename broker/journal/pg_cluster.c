@@ -13,12 +13,6 @@
 #define TABLES_EMPTY "PostgreSQL: the tables of the cluster are empty"
 #define NO_ROW       "PostgreSQL: it gave no row"
 
-/* A broker that runs reports each second. */
-#define SILENT_US 5000000
-
-/* A broker that runs is behind by some records, while others post. */
-#define BEHIND_BYTES ((uint64_t)64 << 20)
-
 /* So long after its end a broker's session may still be listed: the process of
  * PostgreSQL that served it notices later. */
 #define END_WAIT_US 1000000
@@ -226,9 +220,9 @@ on_brokers(struct pg_rows *rows, void *user, struct problem *why)
     struct pg_broker b;
 
     (void)why;
-    while (PG_NEXT(rows, &b.name, &b.n, &b.behind, &b.is_ahead, &b.behind_bytes,
-                   &b.silent_us, &b.is_running, &b.is_reader, &b.has_clock,
-                   &b.clock_us, &b.owns))
+    while (PG_NEXT(rows, &b.name, &b.n, &b.behind, &b.is_ahead, &b.is_different,
+                   &b.behind_bytes, &b.silent_us, &b.is_silent, &b.is_running,
+                   &b.is_reader, &b.has_clock, &b.clock_us, &b.state, &b.owns))
         if (look->on_broker)
             look->on_broker(&b, look->user);
     return STATUS_OK;
@@ -241,16 +235,46 @@ pg_cluster_lacks_standby(const struct pg_cluster *l, enum durable_by durable_by)
            (!l->has_standbys || (l->n_standbys == 0 && !l->has_hidden));
 }
 
-enum pg_broker_state
-pg_broker_judge(const struct pg_cluster *cluster, const struct pg_broker *b)
+const struct pg_broker_state pg_broker_states[] = {
+    {"runs", "runs", ""},
+    {"catching-up", "is catching up",
+     "wait; if its record stays the same, look at its disk and processor"},
+    {"behind", "is behind", "look at its disk, its processor and its network"},
+    {"no-turns", "gets no turns", "mend what the reason names"},
+    {"cut-off", "is cut off", "look at the network between it and PostgreSQL"},
+    {"refused", "does not trust PostgreSQL", "mend what the reason names"},
+    {"no-right", "has not the rights that it needs",
+     "GRANT them, or let its account own the tables"},
+    {"no-room", "has no room", "make room on its disk"},
+    {"needs-backup", "needs a backup",
+     "move its data directory away, and tidingsd cluster join"},
+    {"other-history", "has another history",
+     "move its data directory away, and tidingsd cluster join"},
+    {"ahead", "has records that the journal has lost (cluster mend)",
+     "give them back with tidingsd cluster mend, or let it leave"},
+    {"stands-still", "stands still",
+     "its process has sessions and reports nothing: look at its machine, its "
+     "disk and its network"},
+    {"away", "is away",
+     "start it; if it runs, its log and /readyz say why it does not reach or "
+     "trust PostgreSQL"},
+};
+
+const struct pg_broker_state *
+pg_broker_judge(const struct pg_broker *b, const char **why)
 {
-    if (b->is_ahead) /* also one that is away */
-        return BROKER_AHEAD;
-    if (!b->is_running || b->silent_us > SILENT_US)
-        return BROKER_AWAY;
-    if (b->n < cluster->first)
-        return BROKER_NEEDS_BACKUP;
-    return b->behind_bytes > BEHIND_BYTES ? BROKER_BEHIND : BROKER_RUNS;
+    const char *name = b->is_ahead       ? "ahead" /* also one that is away */
+                       : b->is_different ? "other-history"
+                       : !b->is_running  ? "away"
+                       : b->is_silent    ? "stands-still"
+                                         : b->state;
+    const struct slice found = {name, strcspn(name, " ")};
+    size_t size = strcspn(b->state, " "), i = N_ELEMENTS(pg_broker_states) - 1;
+
+    *why = b->state[size] ? b->state + size + 1 : "";
+    while (i > 0 && !slice_is(found, pg_broker_states[i].name))
+        i--;
+    return &pg_broker_states[i];
 }
 
 #define OWNS                                                           \
@@ -262,14 +286,16 @@ pg_broker_judge(const struct pg_cluster *cluster, const struct pg_broker *b)
     " FROM tidings_leases l WHERE broker = b.name"                     \
     " AND until > '-infinity')"
 
-#define BROKERS(owns)                                                    \
-    "SELECT name, b.n, greatest(0, last.n - b.n),"                       \
-    " (b.n > last.n)::int::bigint, greatest(0, last.bytes - coalesce("   \
-    "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"      \
-    " (extract(epoch FROM now() - at) * 1000000)::bigint,"               \
-    " (" PG_IS_RUNNING ")::int::bigint, is_reader::int::bigint,"         \
-    " (clock_us IS NOT NULL)::int::bigint, coalesce(clock_us, 0), " owns \
-    " FROM tidings_brokers b, " LAST " AS last ORDER BY name"
+#define BROKERS(owns)                                                   \
+    "SELECT name, b.n, greatest(0, last.n - b.n),"                      \
+    " (b.n > last.n)::int::bigint, (b.chain <> r.chain)::int::bigint,"  \
+    " greatest(0, last.bytes - coalesce(r.bytes, 0)),"                  \
+    " greatest(0, (extract(epoch FROM clock_timestamp() - at)"          \
+    "  * 1000000)::bigint), (" PG_IS_SILENT ")::int::bigint,"           \
+    " (" PG_IS_RUNNING ")::int::bigint, is_reader::int::bigint,"        \
+    " (clock_us IS NOT NULL)::int::bigint, coalesce(clock_us, 0), "     \
+    " state, " owns " FROM tidings_brokers b LEFT JOIN tidings_records" \
+    " r ON r.n = b.n, " LAST " AS last ORDER BY name"
 
 enum status
 pg_cluster_read(struct pg_connection *c, struct pg_cluster *l,
@@ -295,7 +321,7 @@ pg_cluster_read(struct pg_connection *c, struct pg_cluster *l,
                          &l->n_standbys, &l->has_hidden, &l->has_standbys,
                          &l->keep_bytes, &l->has_other_keeps, &l->public_url),
          .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
-        {c->options.broker ? BROKERS("''") : BROKERS(OWNS), .each = on_brokers,
+        {l->shows_leases ? BROKERS(OWNS) : BROKERS("''"), .each = on_brokers,
          .user = &look},
     };
 
@@ -308,14 +334,35 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
                 void *user, struct problem *why)
 {
     struct pg_connection c;
+    const struct pg_statement right = {
+        "SELECT has_table_privilege('tidings_leases', 'SELECT')::int::bigint",
+        .into = DB_INTO(&l->shows_leases)};
     enum status rc = connect_to_cluster(&c, options, why);
 
     l->first = 0;
+    if (!rc)
+        rc = pg_run(&c, &right, 1, why);
     if (!rc)
         rc = pg_cluster_read(&c, l, on_broker, user, why);
     pg_close(&c);
     return rc;
 }
+
+/* Sessions of others with locks on tables of a cluster, for longer than a
+ * moment. Who only reads, as pg_dump, is in the way of an upgrade alone. */
+#define LOCKS                                                               \
+    "(SELECT string_agg(format('session %s of %s (%s) has locked %s since"  \
+    " %s', pid, usename, application_name, tables, xact_start), '; ')"      \
+    " FROM pg_stat_activity JOIN (SELECT pid, string_agg(DISTINCT"          \
+    "  relation::regclass::text, ', ') AS tables FROM pg_locks"             \
+    "  WHERE granted AND database = (SELECT oid FROM pg_database"           \
+    "   WHERE datname = current_database()) AND relation IN (SELECT oid"    \
+    "   FROM pg_class WHERE relname LIKE 'tidings\\_%' AND relkind = 'r')"  \
+    "  AND mode <> 'ShareUpdateExclusiveLock' AND (mode <>"                 \
+    "   'AccessShareLock' OR " PG_SCHEMA_IS_OLD " = 1) GROUP BY pid) AS l"  \
+    " USING (pid) WHERE backend_type = 'client backend' AND"                \
+    " application_name NOT LIKE '" PG_SESSION "%' AND coalesce(xact_start," \
+    " '-infinity') < clock_timestamp() - interval '1 s')"
 
 struct pg_server *
 pg_cluster_servers(const struct pg_options *options, unsigned *n)
@@ -332,18 +379,22 @@ pg_cluster_servers(const struct pg_options *options, unsigned *n)
         if (!servers)
             servers = memory_new(*n, sizeof(*servers));
         server = &servers[i];
-        const struct pg_statement ask = {
-            "SELECT pg_is_in_recovery()::int::bigint,"
-            " (SELECT count(*) FROM pg_stat_wal_receiver), (extract(epoch FROM"
-            "  pg_postmaster_start_time()) * 1000000)::bigint,"
-            " pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN greatest("
-            "  pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
-            "  ELSE pg_current_wal_lsn() END, '0/0')::bigint",
-            .into = DB_INTO(&server->is_standby, &server->is_fed,
-                            &server->started_us, &server->received)};
+        /* A standby has no serializable transactions, whatever its default. */
+        const struct pg_statement ask[] = {
+            {"BEGIN ISOLATION LEVEL READ COMMITTED"},
+            {"SELECT pg_is_in_recovery()::int::bigint,"
+             " (SELECT count(*) FROM pg_stat_wal_receiver), (extract(epoch FROM"
+             "  pg_postmaster_start_time()) * 1000000)::bigint,"
+             " pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN greatest("
+             "  pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
+             "  ELSE pg_current_wal_lsn() END, '0/0')::bigint, " LOCKS,
+             .into = DB_INTO(&server->is_standby, &server->is_fed,
+                             &server->started_us, &server->received,
+                             &server->locks)},
+            {"COMMIT"}};
 
         c.options.patience_us /= *n;
-        if (rc || pg_run(&c, &ask, 1, &why))
+        if (rc || pg_run(&c, ask, 3, &why))
             server->away = why;
         memcpy(server->name, c.name, sizeof(c.name));
         pg_close(&c);

@@ -39,6 +39,7 @@ struct pg_cluster {
     uint64_t n_standbys;      /* that have each commit before its answer */
     bool has_standbys;        /* the server waits for some */
     bool has_hidden;          /* it does not show all standbys to this user */
+    bool shows_leases;        /* to this user */
     char public_url[512];
 };
 
@@ -48,30 +49,37 @@ struct pg_broker {
     uint64_t behind;   /* records that it lacks, and their bytes */
     uint64_t behind_bytes;
     bool is_ahead;     /* it has records that the journal has lost */
+    bool is_different; /* its last record is another one than the journal's */
     int64_t silent_us; /* since its last report */
+    bool is_silent;    /* which is too long: it reports each second */
+    char state[1100];  /* reported then: a name (log.h), and the reason behind a
+                          space; "": by a program that reports none */
     bool is_running;   /* its process has a session */
     bool is_reader;    /* --cluster-read-only */
     bool has_clock;    /* it has reported its time: */
     int64_t clock_us; /* how far that was ahead of the server's, or behind (less
                          than 0), with the way of the report */
-    struct slice owns; /* names of leases, in order; lent; "" for a broker: the
-                          account of a reader may not read them */
+    struct slice owns; /* names of leases, in order; lent; "" if the account
+                          may not read them, as that of a reader */
 };
 
-enum pg_broker_state {
-    BROKER_RUNS,
-    BROKER_BEHIND,
-    BROKER_NEEDS_BACKUP, /* the journal has forgotten records that it needs */
-    BROKER_AWAY,
-    BROKER_AHEAD,
+/* A state of a broker, as others see it: what it reports, unless its row shows
+ * more. */
+struct pg_broker_state {
+    const char *name;   /* in JSON; the first one is "runs" */
+    const char *text;   /* for an operator: "is behind" */
+    const char *remedy; /* "": it needs none */
 };
+
+extern const struct pg_broker_state pg_broker_states[];
 
 /* True if commits rest on standbys, and none has them. */
 bool pg_cluster_lacks_standby(const struct pg_cluster *cluster,
                               enum durable_by durable_by);
 
-enum pg_broker_state pg_broker_judge(const struct pg_cluster *cluster,
-                                     const struct pg_broker *broker);
+/* Sets *why to the reason that the broker reports, lent, or to "". */
+const struct pg_broker_state *pg_broker_judge(const struct pg_broker *broker,
+                                              const char **why);
 
 /* Looks at the cluster, then at each broker, by name (`on_broker` NULL: at
  * none), in a connection of the caller. No record before cluster->first is
@@ -93,6 +101,8 @@ struct pg_server {
     struct problem away; /* why it cannot be asked; "": it was */
     bool is_standby;
     bool is_fed;        /* a standby: some server sends it what is new */
+    char locks[512];    /* which sessions have locked tables of a cluster, and
+                           may keep its brokers waiting; "": none */
     int64_t started_us; /* by its own clock; the same: one server twice */
     int64_t received;   /* bytes of WAL since ever */
 };

@@ -13,9 +13,6 @@
 /* The first version whose quorum, pipelines and views are as used here. */
 #define VERSION_MIN 150000
 
-/* A process that does not report for so long loses its name. */
-#define SILENT "5 seconds"
-
 enum status
 pg_make_instance(char instance[PG_INSTANCE_SIZE + 1], struct problem *why)
 {
@@ -571,7 +568,12 @@ check_server(struct pg_connection *c, struct problem *why)
          "PostgreSQL: its synchronous_commit is off: it answers before its "
          "disk has a commit"},
     };
-    static const struct pg_statement upgrade = {PG_SCHEMA_UPGRADE};
+    /* What another broker has changed before the lock has to be seen. */
+    static const struct pg_statement upgrade[] = {
+        {"BEGIN ISOLATION LEVEL READ COMMITTED"},
+        {PG_SCHEMA_UPGRADE},
+        {"COMMIT"},
+    };
     int64_t version = 0;
     bool is_set[N_ELEMENTS(faults)], is_old = false;
     const struct pg_statement check = {
@@ -607,7 +609,7 @@ check_server(struct pg_connection *c, struct problem *why)
         int64_t until_us = c->until_us;
 
         c->until_us = clock_steady_us() + UPGRADE_US;
-        rc = pg_run(c, &upgrade, 1, why);
+        rc = pg_run(c, upgrade, 3, why);
         c->until_us = until_us;
     }
     return rc == STATUS_REFUSED
@@ -657,10 +659,9 @@ static const struct pg_statement settings[] = {
     " SELECT $1, $2, now(), $4::bigint = 1, $5 FROM tidings_cluster"          \
     "  WHERE public_url = $3"                                                 \
     " ON CONFLICT(name) DO UPDATE SET instance = $2, at = now(),"             \
-    "   is_reader = $4::bigint = 1"                                           \
-    "  WHERE b.instance = $2 OR b.at < now() - interval '" SILENT "'"         \
-    "  OR NOT EXISTS (SELECT FROM pg_stat_activity"                           \
-    "   WHERE application_name = '" PG_SESSION "' || b.instance)"             \
+    "   is_reader = $4::bigint = 1,"                                          \
+    "   state = CASE b.instance WHEN $2 THEN b.state ELSE '' END"             \
+    "  WHERE b.instance = $2 OR " PG_IS_SILENT " OR NOT " PG_IS_RUNNING       \
     " RETURNING 1::bigint"
 
 static enum status

@@ -145,6 +145,12 @@ struct pg_statement {
                          once for a connection */
 };
 
+/* It has not reported for long. Without a word a process loses its name; one
+ * that follows may need a while for a large record on a slow line. */
+#define PG_IS_SILENT                                              \
+    "(b.at < now() - CASE WHEN b.state ~ '^(catching-up|behind)'" \
+    " THEN interval '1 minute' ELSE interval '5 seconds' END)"
+
 /* Connects to the next host of the address alone, without any check, within the
  * patience, or, if it `is_one_of_all`, its part of that. `kind`: "any" server,
  * or one that is "read-write". *n_hosts: how many the address has. STATUS_IO. */

@@ -118,8 +118,20 @@
 #define REPORT                                                    \
     "UPDATE tidings_brokers SET at = now(), n = $3, server = $4," \
     " keep_bytes = $5, clock_us = $6::bigint"                     \
-    "  - (extract(epoch FROM clock_timestamp()) * 1e6)::bigint"   \
+    "  - (extract(epoch FROM clock_timestamp()) * 1e6)::bigint,"  \
+    " chain = $7, state = $8"                                     \
     " WHERE name = $1 AND instance = $2 RETURNING name"
+
+/* The first right that the account lacks, of those that turns and work need. */
+#define RIGHTS                                                              \
+    "SELECT format('PostgreSQL: the account %s of this broker has no right" \
+    " to %s %s', current_user, p, t) FROM unnest("                          \
+    " '{records,records,turn,leases,leases,streams,streams,rows,rows,"      \
+    "rows,notes,notes,orders,orders,orders}'::text[],"                      \
+    " '{INSERT,DELETE,UPDATE,INSERT,UPDATE,INSERT,UPDATE,INSERT,UPDATE,"    \
+    "DELETE,INSERT,DELETE,INSERT,UPDATE,DELETE}'::text[]) AS r(n, p),"      \
+    " LATERAL (SELECT 'tidings_' || n) AS named(t)"                         \
+    " WHERE NOT has_table_privilege(t, p) LIMIT 1"
 
 /* Why the journal $1 of this broker, $2, gives no turn: a broker has records
  * beyond its end (1), or has not reported to this server (0). This broker
@@ -211,8 +223,9 @@ struct pg_journal {
     struct pg_connection looks;
     struct log *log;
     uint64_t keep_bytes;
-    int64_t report_at_us; /* steady clock */
-    int64_t trimmed;      /* records up to this one; -1: none is known */
+    int64_t report_at_us; /* steady clock; or when the state is not this: */
+    enum copy_state reported;
+    int64_t trimmed; /* records up to this one; -1: none is known */
     struct cluster_report report;
     int wake_fd;             /* ends its wait */
     atomic_bool is_asked;    /* readers wait for a look; relaxed, the descriptor
@@ -655,47 +668,59 @@ hand_over(const struct journal_place *place, struct slice record, void *user,
     return rc == STATUS_DIFFERENT ? STATUS_UNSUPPORTED : rc;
 }
 
-/* Follows all that there is. The log thread may have read a part meanwhile. */
+/* Looks whether the account may write what turns and work need, and forgets old
+ * records. */
 static enum status
-catch_up(struct pg_journal *j, struct problem *why)
+use_rights(struct pg_journal *j, struct problem *why)
 {
-    struct reading r = {.take = hand_over, .user = j, .log = j->log};
-    enum status rc;
+    struct problem lacks = {""};
+    const struct pg_statement rights = {RIGHTS, .into = DB_INTO(&lacks.text)};
+    const struct pg_statement trim = {TRIM,
+                                      DB_VALUES(j->keep_bytes, j->trimmed),
+                                      .into = DB_INTO(&j->trimmed)};
+    enum status rc = pg_run(&j->looks, &rights, 1, why);
 
-    do {
-        log_place(j->log, &r.read);
-        rc = read_some(&j->looks, &r, why);
-    } while (!rc && r.read.n < r.end);
-    return rc;
+    if (!rc)
+        log_note_rights(j->log, lacks.text[0] ? &lacks : NULL);
+    return rc || lacks.text[0] ? rc : pg_run(&j->looks, &trim, 1, why);
 }
 
-/* Reports how far this copy is, and that this process lives; trims. Sets
- * *past_us to a time of the journal: all records that this connection cannot
- * see yet will have later ones. 0: a broker has the turn, or it is not time to
- * report. */
+/* Reports how far this copy is, whether it works, and that this process lives;
+ * trims. Also while it catches up, lest others take its name.
+ * Sets *past_us to a time of the journal: all records that this connection
+ * cannot see yet will have later ones. 0: a broker has the turn, or it is not
+ * time to report. */
 static enum status
 report_place(struct pg_journal *j, int64_t *past_us, struct problem *why)
 {
     struct journal_place place;
     const struct pg_options *o = &j->looks.options;
     int64_t oldest_us = 0;
-    enum status rc;
+    struct log_copy copy;
+    struct problem state;
+    enum status rc = STATUS_OK;
 
-    if (clock_steady_us() < j->report_at_us)
+    log_copy(j->log, &copy);
+    if (clock_steady_us() < j->report_at_us && copy.state == j->reported)
         return STATUS_OK;
+    if (!o->is_reader)
+        rc = use_rights(j, why);
     log_place(j->log, &place);
+    log_copy(j->log, &copy);
+    problem_set(&state, "%s%s%s", copy_state_names[copy.state],
+                copy.state ? " " : "", copy.state ? copy.why.text : "");
 
     const struct pg_statement statements[] = {
         {REPORT,
          DB_VALUES(o->broker, o->instance, place.n, j->looks.server,
-                   o->is_reader ? 0 : j->keep_bytes, clock_now_us()),
+                   o->is_reader ? 0 : j->keep_bytes, clock_now_us(),
+                   &place.chain, state.text),
          .absent = STATUS_REFUSED, .reason = NAME_LOST},
         {OLDEST, DB_VALUES(STAMP_US), .into = DB_INTO(&oldest_us, past_us)},
-        {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),
-         .into = DB_INTO(&j->trimmed)},
     };
 
-    rc = pg_run(&j->looks, statements, o->is_reader ? 2 : 3, why);
+    if (!rc)
+        rc = pg_run(&j->looks, statements, 2, why);
     if (!rc && !o->is_reader && judge_journal(j, &j->looks, why)) {
         log_note_copy(j->log, 0, 0, STATUS_FORBIDDEN, why);
         if (!j->looks.handle)
@@ -703,10 +728,28 @@ report_place(struct pg_journal *j, int64_t *past_us, struct problem *why)
     }
     if (!rc)
         rc = cluster_report_read(&j->report, &j->looks, why);
+    j->reported = copy.state;
     metrics_set(METRIC_CLUSTER_OLDEST, oldest_us);
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
     j->report_at_us = clock_steady_us() + REPORT_US;
+    return rc;
+}
+
+/* Follows all that there is. The log thread may have read a part meanwhile. */
+static enum status
+catch_up(struct pg_journal *j, struct problem *why)
+{
+    struct reading r = {.take = hand_over, .user = j, .log = j->log};
+    int64_t unread_us; /* there may be records before, which are not read yet */
+    enum status rc;
+
+    do {
+        log_place(j->log, &r.read);
+        rc = read_some(&j->looks, &r, why);
+        if (!rc)
+            rc = report_place(j, &unread_us, why);
+    } while (!rc && r.read.n < r.end);
     return rc;
 }
 
@@ -730,7 +773,7 @@ look(struct pg_journal *j, struct problem *why)
     bool is_new = !j->looks.handle;
     enum status rc = pg_connect(&j->looks, why);
     eventfd_t n;
-    int64_t wait_us, past_us = 0;
+    int64_t wait_us, past_us = 0, later_us;
 
     (void)eventfd_read(j->wake_fd, &n); /* before the look at is_asked */
     if (!rc && is_new) {                /* other brokers wait for the report */
@@ -748,8 +791,10 @@ look(struct pg_journal *j, struct problem *why)
             rc = pg_prove(&j->looks, why);
         if (!rc)
             rc = catch_up(j, why);
-        if (!rc)
+        if (!rc) {
             log_note_copy(j->log, j->looked_us, past_us, STATUS_OK, NULL);
+            rc = report_place(j, &later_us, why);
+        }
     } else if (!rc && (is_new || j->is_notified)) {
         rc = catch_up(j, why);
     }

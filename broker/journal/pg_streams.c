@@ -40,14 +40,15 @@
 #define LEASE_VERSION \
     "SELECT xmin::text::bigint FROM tidings_leases WHERE name = $1::text"
 
-/* Those whose processes go on, and have sessions: a broker that was killed has
- * none. The clock is the one that wrote `at`; after a failover it may be wrong
+/* Those whose processes go on, have sessions and report that they work: a
+ * broker that was killed has none, and one of version 1 of the tables reports
+ * nothing, and knows none of these leases. The clock is the one that wrote `at`; after a failover it may be wrong
  * for a second, and the shares with it. */
 #define BROKERS                                                               \
-    "SELECT greatest(count(*), 1), count(*) FILTER (WHERE name < $1::text),"  \
+    "SELECT count(*), count(*) FILTER (WHERE name < $1::text),"               \
     " (SELECT min(n) FROM tidings_brokers WHERE at > now() - interval '7 d')" \
     " FROM tidings_brokers b WHERE NOT is_reader"                             \
-    " AND at > now() - interval '10 s' AND " PG_IS_RUNNING
+    " AND at > now() - interval '10 s' AND state = 'runs' AND " PG_IS_RUNNING
 
 #define LEAVE                                                             \
     "UPDATE tidings_leases SET until = '-infinity' WHERE name = $1::text" \

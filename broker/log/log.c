@@ -186,6 +186,11 @@ log_copy(struct log *log, struct log_copy *copy)
 {
     order_copy(&log->log_thread.order, load_relaxed(&log->log_thread.latest_us),
                copy);
+    if (log_is_shared(log) && copy->state < COPY_NO_ROOM &&
+        !load_relaxed(&log->log_thread.has_room)) {
+        copy->state = COPY_NO_ROOM;
+        problem_set(&copy->why, LOG_NEARLY_FULL);
+    }
 }
 
 bool
@@ -220,6 +225,12 @@ log_note_copy(struct log *log, int64_t asked_us, int64_t past_us,
                       rc == STATUS_FORBIDDEN ? CUT_TURNS : CUT_RECORDS, why);
     else
         order_note(&log->log_thread.order, asked_us, past_us);
+}
+
+void
+log_note_rights(struct log *log, const struct problem *why)
+{
+    order_cut_off(&log->log_thread.order, CUT_RIGHTS, why);
 }
 
 const struct thread *

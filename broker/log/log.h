@@ -210,10 +210,12 @@ void log_wake(struct log *log);
  * files them then does nothing else for long. Any thread, relaxed. */
 bool log_is_holding(const struct log *log);
 
+#define LOG_NEARLY_FULL "the disk is nearly full"
+
 /* The health of the log, for monitoring. */
 struct log_health {
-    bool has_room;    /* posts are not refused for want of room on the disk; as
-                         of the last second */
+    bool has_room;    /* posts are not refused for want of room on the disk, nor
+                         will be soon again; as of the last second */
     int64_t ahead_us; /* how far the last event time of any set is ahead of the
                          clock: it was set back, or too much was posted */
 };
@@ -228,14 +230,38 @@ bool log_is_shared(const struct log *log);
 /* How far the log is in its journal; all zero without one. Any thread. */
 void log_place(struct log *log, struct journal_place *place);
 
+/* Whether a broker of a cluster can do the work that one of them has to do, and
+ * why not. The leases that it asks for, its report to the others, /readyz and
+ * the metrics rest on this alone. */
+enum copy_state {
+    COPY_CERTAIN,     /* it can: it has all records, or had less than
+                         COPY_GRACE_US ago, and its account has the rights */
+    COPY_CATCHING_UP, /* it has not had all records yet since its start */
+    COPY_BEHIND,      /* it had them, and the journal gives it more */
+    COPY_NO_TURNS,    /* it has them, and got no turn for COPY_GRACE_US */
+    COPY_CUT_OFF,     /* the journal does not answer */
+    COPY_REFUSED,     /* this broker does not trust the server, or is refused */
+    COPY_NO_RIGHT,    /* its account may not write what work needs */
+    COPY_NO_ROOM,     /* its disk is nearly full */
+    COPY_AHEAD,       /* the journal has lost records that it has */
+    COPY_DIFFERENT,   /* the journal has another history */
+    COPY_FORGOTTEN,   /* the journal has forgotten records that it needs */
+    COPY_STATES
+};
+
+/* A state that ends within this time moves no work. */
+#define COPY_GRACE_US 10000000
+
+/* Their names in reports. */
+extern const char *const copy_state_names[COPY_STATES];
+
 /* How much of its journal the log has, for monitoring and for readers. */
 struct log_copy {
+    enum copy_state state;
     bool is_cut_off;    /* the journal gives no turns or no records: the log
                            refuses posts, and its entries may be old ones */
-    struct problem why; /* likewise */
-    int64_t since_us;   /* when that began or ended */
-    bool is_wrong;      /* the journal has another history, or has forgotten
-                           records that the log needs: it follows no more */
+    struct problem why; /* of both; "": neither */
+    int64_t since_us;   /* when it was cut off, or that ended */
     int64_t silent_us;  /* since the log last had all records, or since the
                            start, if it has not had them yet */
     bool is_answering;  /* the journal is, so the log need not be old */
@@ -252,8 +278,15 @@ struct log_copy {
                            cut off since the start */
 };
 
-/* Without a journal: not cut off, as of now. Any thread. */
+/* Without a journal: certain, as of now. Any thread. */
 void log_copy(struct log *log, struct log_copy *copy);
+
+/* True if the log cannot follow the journal any more. */
+static inline bool
+log_copy_is_wrong(const struct log_copy *copy)
+{
+    return copy->state == COPY_DIFFERENT || copy->state == COPY_FORGOTTEN;
+}
 
 /* True if the log has all that any broker of the cluster had answered or sent
  * before `us` (steady clock); always true without a journal. Any thread. */
@@ -273,6 +306,10 @@ void log_ask_journal(struct log *log);
 void log_note_end(struct log *log, uint64_t end);
 void log_note_copy(struct log *log, int64_t asked_us, int64_t past_us,
                    enum status rc, const struct problem *why);
+
+/* Likewise: `why` the account of this broker may not write what work of the
+ * cluster needs; NULL: it may. */
+void log_note_rights(struct log *log, const struct problem *why);
 
 /* The log thread, to watch whether it hangs. Lent until log_close. */
 const struct thread *log_writer(const struct log *log);

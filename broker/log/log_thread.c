@@ -179,8 +179,6 @@ conclude_round(struct log_thread *t, enum status rc,
 
 /* Room */
 
-#define NEARLY_FULL "the disk is nearly full"
-
 /* Logs one line when the log begins to refuse posts, and one when it accepts
  * posts again. Both have one level: a log with the first has the second. */
 static void
@@ -206,13 +204,13 @@ look_for_room(struct log_thread *t)
     uint64_t room =
         t->engine->ops->room ? t->engine->ops->room(t->engine) : UINT64_MAX;
 
-    store_relaxed(&t->has_room, room > 0);
-    metrics_set(METRIC_LOG_ROOM, room > 0);
     if (room == 0)
         t->is_full = true;
     else if (room >= WELL_BYTES)
         t->is_full = false;
-    report_refusal(t, NEARLY_FULL);
+    store_relaxed(&t->has_room, !t->is_full);
+    metrics_set(METRIC_LOG_ROOM, !t->is_full);
+    report_refusal(t, LOG_NEARLY_FULL);
     return room;
 }
 
@@ -233,7 +231,7 @@ follow_acts(struct log_thread *t, const struct record *record,
         has_entries |= record->acts[i].kind == ACT_BATCH ||
                        record->acts[i].kind == ACT_CONTENT;
     if (has_entries && look_for_room(t) <= record->size)
-        return problem(why, STATUS_BUSY, NEARLY_FULL);
+        return problem(why, STATUS_BUSY, LOG_NEARLY_FULL);
     t->sequencer.acts.at_us = record->at_us;
     for (size_t i = 0; !rc && i < record->n; i++) {
         const struct act *act = &record->acts[i];
@@ -400,7 +398,7 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
     if (verdict == IDEMPOTENCY_NEW &&
         (room == 0 || room_for_post(post) > room)) {
         /* Acts that free room (a list's end, a file) go on. */
-        post->status = problem(&post->why, STATUS_BUSY, NEARLY_FULL);
+        post->status = problem(&post->why, STATUS_BUSY, LOG_NEARLY_FULL);
         verdict = IDEMPOTENCY_SETTLED;
     }
     if (verdict == IDEMPOTENCY_NEW && post->prepare) {

@@ -3,6 +3,20 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 
+const char *const copy_state_names[COPY_STATES] = {
+    [COPY_CERTAIN] = "runs",
+    [COPY_CATCHING_UP] = "catching-up",
+    [COPY_BEHIND] = "behind",
+    [COPY_NO_TURNS] = "no-turns",
+    [COPY_CUT_OFF] = "cut-off",
+    [COPY_REFUSED] = "refused",
+    [COPY_NO_RIGHT] = "no-right",
+    [COPY_NO_ROOM] = "no-room",
+    [COPY_AHEAD] = "ahead",
+    [COPY_DIFFERENT] = "other-history",
+    [COPY_FORGOTTEN] = "needs-backup",
+};
+
 void
 order_init(struct order *o, const struct log_options *options)
 {
@@ -40,27 +54,38 @@ order_note_end(struct order *o, uint64_t end)
     if (end > o->end)
         o->end = end;
     o->is_answering = true;
+    if (o->look == COPY_CUT_OFF || o->look == COPY_REFUSED)
+        o->look = COPY_CERTAIN;
     pthread_mutex_unlock(&o->mutex);
 }
 
 void
 order_note_look(struct order *o, enum status rc)
 {
+    enum copy_state look =
+        rc == STATUS_OK                                 ? COPY_CERTAIN
+        : rc == STATUS_DIFFERENT                        ? COPY_DIFFERENT
+        : rc == STATUS_GONE                             ? COPY_FORGOTTEN
+        : rc == STATUS_NOT_FOUND                        ? COPY_AHEAD
+        : rc == STATUS_BUSY || rc == STATUS_UNSUPPORTED ? COPY_BEHIND
+        : rc == STATUS_REFUSED || rc == STATUS_INVALID || rc == STATUS_CONFLICT
+            ? COPY_REFUSED
+            : COPY_CUT_OFF;
+
     pthread_mutex_lock(&o->mutex);
+    o->look = look;
     if (!rc || rc == STATUS_DIFFERENT || rc == STATUS_GONE)
-        o->is_wrong = rc;
-    o->is_answering = !rc || rc == STATUS_BUSY || rc == STATUS_GONE ||
-                      rc == STATUS_UNSUPPORTED;
+        o->wrong = look;
+    o->is_answering = look <= COPY_BEHIND || look == COPY_FORGOTTEN;
     pthread_mutex_unlock(&o->mutex);
 }
 
 static bool
 is_cut(const struct order *o)
 {
-    return o->cuts[0].is || o->cuts[1].is;
+    return o->cuts[CUT_RECORDS].is || o->cuts[CUT_TURNS].is;
 }
 
-/* `why` NULL: not any more. */
 void
 order_cut_off(struct order *o, enum order_cut_kind kind,
               const struct problem *why)
@@ -69,6 +94,8 @@ order_cut_off(struct order *o, enum order_cut_kind kind,
 
     pthread_mutex_lock(&o->mutex);
     was_cut = is_cut(o);
+    if (!load_relaxed(&o->cuts[kind].is))
+        o->cuts[kind].at_us = clock_steady_us();
     store_relaxed(&o->cuts[kind].is, why != NULL);
     if (why)
         o->cuts[kind].why = *why;
@@ -90,6 +117,25 @@ order_is_certain(struct order *o, int64_t us)
     return is;
 }
 
+/* Under the mutex. */
+static enum copy_state
+judge_copy(const struct order *o, int64_t steady_us)
+{
+    const struct order_cut *turns = &o->cuts[CUT_TURNS];
+
+    if (o->wrong || o->look == COPY_AHEAD)
+        return o->wrong ? o->wrong : o->look;
+    if (o->cuts[CUT_RIGHTS].is)
+        return COPY_NO_RIGHT;
+    if (!o->is_certain || steady_us - o->certain_us >= COPY_GRACE_US)
+        return o->look         ? o->look
+               : o->is_certain ? COPY_BEHIND
+                               : COPY_CATCHING_UP;
+    return turns->is && steady_us - turns->at_us >= COPY_GRACE_US
+               ? COPY_NO_TURNS
+               : COPY_CERTAIN;
+}
+
 void
 order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
 {
@@ -103,17 +149,21 @@ order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
         return;
     }
     copy->past_us = o->past_us;
-    for (size_t i = 2; i-- > 0;)
-        if (o->cuts[i].is) {
-            copy->is_cut_off = true;
+    copy->state = judge_copy(o, steady_us);
+    copy->is_cut_off = is_cut(o);
+    for (size_t i = CUT_RIGHTS; i-- > 0;)
+        if (o->cuts[i].is)
             copy->why = o->cuts[i].why;
-        }
+    if (copy->state == COPY_NO_RIGHT)
+        copy->why = o->cuts[CUT_RIGHTS].why;
     copy->since_us = o->since_us;
     copy->silent_us = steady_us - o->certain_us;
-    copy->is_wrong = o->is_wrong;
     copy->is_answering = o->is_answering;
     copy->place = o->place.n;
     copy->behind = o->end > o->place.n ? o->end - o->place.n : 0;
+    if ((copy->state == COPY_CATCHING_UP && copy->behind > 0) ||
+        (copy->state && !copy->why.text[0]))
+        problem_set(&copy->why, "it lacks %" PRIu64 " records", copy->behind);
     copy->as_of_us =
         o->is_certain ? now_us - (steady_us - o->certain_us) : latest_us;
     pthread_mutex_unlock(&o->mutex);

@@ -39,7 +39,8 @@ struct order {
                                    the log thread, which writes it, reads it
                                    without the mutex */
     bool is_certain;            /* the copy was, once, in this process */
-    bool is_wrong;              /* it cannot follow the journal any more */
+    enum copy_state wrong;      /* why it cannot follow the journal any more */
+    enum copy_state look;       /* what the last look came to */
     bool is_answering;          /* the journal did, at the last look */
     int64_t certain_us;         /* up to then; steady clock */
     int64_t past_us;  /* of a journal: later records have later times */
@@ -51,7 +52,8 @@ struct order {
     struct order_cut {  /* what the journal does not give: */
         atomic_bool is; /* relaxed: a thread sees it soon enough */
         struct problem why;
-    } cuts[2]; /* by enum order_cut_kind; neither hides the other */
+        int64_t at_us; /* since then; steady clock */
+    } cuts[3];         /* by enum order_cut_kind; none hides another one */
 
     /* The log thread's. */
     bool has_turn; /* or presumes to have it: */
@@ -114,8 +116,9 @@ void order_note_look(struct order *order, enum status rc);
 void order_note_end(struct order *order, uint64_t end);
 
 /* The journal gives no records, until order_note; or no turns, until it gives
- * one. */
-enum order_cut_kind { CUT_RECORDS, CUT_TURNS };
+ * one; or no right to write for others. Posts need the first two. `why` NULL:
+ * it does. */
+enum order_cut_kind { CUT_RECORDS, CUT_TURNS, CUT_RIGHTS };
 
 void order_cut_off(struct order *order, enum order_cut_kind kind,
                    const struct problem *why);

@@ -1150,6 +1150,7 @@ registry_measure(struct registry *r)
 
     log_copy(r->log, &copy);
     metrics_set(METRIC_CLUSTER_CUT_OFF, copy.is_cut_off);
+    metrics_set(METRIC_CLUSTER_UNABLE, copy.state != COPY_CERTAIN);
     metrics_set(METRIC_CLUSTER_PLACE, (int64_t)copy.place);
     metrics_set(METRIC_CLUSTER_BEHIND, (int64_t)copy.behind);
     metrics_set(METRIC_CLUSTER_AGE, copy.age_us);

@@ -93,8 +93,8 @@ def test_a_broker_that_hears_nothing_refuses_posts(start_cluster, directions):
         assert [x["name"] for x in cut["brokers"]] == ["a", "b", "c"]  # as they were
         if not directions:
             wait_for(
-                "a broker that is away, at another one",
-                lambda: brokers_of(other)[0]["state"] == "away",
+                "a broker that reports nothing, at another one",
+                lambda: brokers_of(other)[0]["state"] == "stands-still",
             )
         answer = news.get("changelist.xml")
         assert answer.status == 200 and answer["Tidings-As-Of"]

@@ -77,10 +77,11 @@ seat_brokers(struct streams *streams, uint64_t *n, uint64_t *n_before,
     for (size_t i = 0; !rc && i < s->all->n_seats; i++) {
         const struct streams_seat *other = s->all->seats[i];
 
-        *n += !other->is_cut;
-        *n_before += !other->is_cut && strcmp(other->broker, s->broker) < 0;
+        if (other->is_cut || other->ability != IS_ABLE)
+            continue;
+        ++*n;
+        *n_before += strcmp(other->broker, s->broker) < 0;
     }
-    *n += *n == 0;
     pthread_mutex_unlock(&s->all->mutex);
     return rc;
 }
@@ -470,8 +471,8 @@ struct streams *
 streams_seat_take(struct streams_seat *seat, struct shared_streams *all,
                   const char *broker)
 {
-    *seat =
-        (struct streams_seat){.streams = {&ops}, .all = all, .broker = broker};
+    *seat = (struct streams_seat){
+        .streams = {&ops}, .all = all, .broker = broker, .ability = IS_ABLE};
     seat->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert(seat->wake_fd >= 0 && all->n_seats < SHARED_SEATS_MAX);
     pthread_mutex_lock(&all->mutex); /* others may look already */
@@ -498,6 +499,25 @@ streams_seat_cut(struct streams_seat *seat, bool is_cut)
     pthread_mutex_lock(&seat->all->mutex);
     seat->is_cut = is_cut;
     pthread_mutex_unlock(&seat->all->mutex);
+}
+
+void
+streams_seat_enable(struct streams_seat *seat, enum ability ability)
+{
+    pthread_mutex_lock(&seat->all->mutex);
+    seat->ability = ability;
+    pthread_mutex_unlock(&seat->all->mutex);
+}
+
+enum ability
+streams_seat_ability(struct streams_seat *seat)
+{
+    enum ability ability;
+
+    pthread_mutex_lock(&seat->all->mutex);
+    ability = seat->ability;
+    pthread_mutex_unlock(&seat->all->mutex);
+    return ability;
 }
 
 void

@@ -87,8 +87,9 @@ struct streams_seat {
     struct streams streams;
     struct shared_streams *all;
     const char *broker;
-    int wake_fd; /* there may be an order, or an answer */
-    bool is_cut; /* set under the mutex: nothing reaches the journal */
+    int wake_fd;          /* there may be an order, or an answer */
+    bool is_cut;          /* set under the mutex: nothing reaches the journal */
+    enum ability ability; /* likewise: what it reports, and is */
     enum append_outcome outcome;
 };
 
@@ -104,6 +105,10 @@ void shared_streams_forget(struct shared_streams *all);
 
 /* Cuts a seat off, or connects it again. */
 void streams_seat_cut(struct streams_seat *seat, bool is_cut);
+
+/* Makes it able to work, or not; at first it is. */
+void streams_seat_enable(struct streams_seat *seat, enum ability ability);
+enum ability streams_seat_ability(struct streams_seat *seat);
 
 /* Waits until brokers have asked for the lease so often in all. */
 void shared_streams_await_asked(struct shared_streams *all, unsigned n);

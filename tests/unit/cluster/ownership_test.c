@@ -51,10 +51,14 @@ open_streams(void *user)
 }
 
 static uint64_t
-place(void *user)
+place(void *user, enum ability *ability)
 {
     struct broker *b = user;
 
+    if (ability) { /* the keeper asks */
+        *ability = streams_seat_ability(&b->seat);
+        return 0;
+    }
     pthread_mutex_lock(&b->mutex);
     b->is_looking = true;
     pthread_cond_broadcast(&b->changed);
@@ -344,6 +348,17 @@ TEST(parts_are_shared_and_no_more_move_than_must)
         {"a rests", 60 * SECOND, {6, 5, 5}, 0},
         {"b dies", 15 * SECOND, {8, 0, 8}, 5},
         {"b returns", 9 * SECOND, {6, 5, 5}, 5},
+        {"b cannot", 6 * SECOND, {8, 0, 8}, 5},
+        {"a rests", 60 * SECOND, {8, 0, 8}, 0},
+        {"b can", 9 * SECOND, {6, 5, 5}, 5},
+        {"b waits", 6 * SECOND, {8, 0, 8}, 5}, /* for what others leave */
+        {"a rests", 60 * SECOND, {8, 0, 8}, 0},
+        {"b cannot", 6 * SECOND, {8, 0, 8}, 0},
+        {"a waits", 6 * SECOND, {0, 0, 16}, 8},
+        {"c cannot", 36 * SECOND, {16, 0, 0}, 16},
+        {"c can", 12 * SECOND, {0, 0, 16}, 16},
+        {"a can", 9 * SECOND, {8, 0, 8}, 8},
+        {"b can", 9 * SECOND, {6, 5, 5}, 5},
         {"c ends", 6 * SECOND, {8, 8, 0}, 5},
         {"a rests", 60 * SECOND, {8, 8, 0}, 0},
     };
@@ -368,6 +383,11 @@ TEST(parts_are_shared_and_no_more_move_than_must)
         }
         if (!strcmp(what, "dies") || !strcmp(what, "returns"))
             streams_seat_cut(&b->seat, !strcmp(what, "dies"));
+        if (!strcmp(what, "can") || !strcmp(what, "cannot") ||
+            !strcmp(what, "waits"))
+            streams_seat_enable(&b->seat, !strcmp(what, "can")     ? IS_ABLE
+                                          : !strcmp(what, "waits") ? IS_LAST
+                                                                   : IS_UNABLE);
         if (!strcmp(what, "ends")) {
             ownership_stop(b->ownership);
             streams_seat_cut(&b->seat, true);

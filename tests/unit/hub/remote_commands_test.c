@@ -83,18 +83,20 @@ open_of_owner(void *user)
 }
 
 static uint64_t
-place_of_asked(void *user)
+place_of_asked(void *user, enum ability *ability)
 {
     const struct pair *p = user;
 
+    (void)ability;
     return p->place;
 }
 
 static uint64_t
-place_of_owner(void *user)
+place_of_owner(void *user, enum ability *ability)
 {
     const struct pair *p = user;
 
+    (void)ability;
     return __atomic_load_n(&p->place_of_owner, __ATOMIC_ACQUIRE);
 }
 

@@ -764,3 +764,73 @@ TEST(finds_out_alone_that_there_are_turns_again)
     assert_cut_off(order, NULL);
     keep(w, &w->a, 1, 2);
 }
+
+/* Issue 66, 1: whether a broker can work for its cluster, after each thing that
+ * the follower or the log thread has learnt. */
+TEST(knows_whether_it_can_work)
+{
+    enum { LOOK, END, TURN, RIGHT, PASS };
+
+    static const struct {
+        int what;
+        enum status rc; /* of a look, a turn or the rights; or seconds */
+        enum copy_state state;
+    } rows[] = {
+        {LOOK, STATUS_UNREACHABLE, COPY_CUT_OFF},
+        {LOOK, STATUS_REFUSED, COPY_REFUSED},
+        {END, STATUS_OK, COPY_CATCHING_UP},
+        {RIGHT, STATUS_FORBIDDEN, COPY_NO_RIGHT},
+        {RIGHT, STATUS_OK, COPY_CATCHING_UP},
+        {LOOK, STATUS_OK, COPY_CERTAIN},
+        /* What passes soon moves no work. */
+        {LOOK, STATUS_UNREACHABLE, COPY_CERTAIN},
+        {TURN, STATUS_UNREACHABLE, COPY_CERTAIN},
+        {PASS, 9, COPY_CERTAIN},
+        {TURN, STATUS_UNREACHABLE, COPY_CERTAIN},
+        {PASS, 1, COPY_CUT_OFF},
+        {END, STATUS_OK, COPY_BEHIND},
+        {LOOK, STATUS_UNSUPPORTED, COPY_BEHIND},
+        {LOOK, STATUS_BUSY, COPY_BEHIND},
+        {LOOK, STATUS_CONFLICT, COPY_REFUSED},
+        {LOOK, STATUS_OK, COPY_NO_TURNS},
+        {TURN, STATUS_OK, COPY_CERTAIN},
+        /* What does not pass by itself counts at once, and stays until it is
+         * over. */
+        {RIGHT, STATUS_FORBIDDEN, COPY_NO_RIGHT},
+        {LOOK, STATUS_NOT_FOUND, COPY_AHEAD},
+        {LOOK, STATUS_OK, COPY_NO_RIGHT},
+        {LOOK, STATUS_DIFFERENT, COPY_DIFFERENT},
+        {LOOK, STATUS_UNREACHABLE, COPY_DIFFERENT},
+        {LOOK, STATUS_GONE, COPY_FORGOTTEN},
+        {RIGHT, STATUS_OK, COPY_FORGOTTEN},
+        {LOOK, STATUS_OK, COPY_CERTAIN},
+    };
+    const struct problem why = {"the reason"};
+    struct pair *p = *state;
+    struct order fresh = {0}, *order = &fresh; /* no thread asks for turns */
+    struct log_copy copy;
+
+    order_init(order, p->w[0]->log_thread.order.options);
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        enum status rc = rows[i].rc;
+
+        if (rows[i].what == PASS)
+            clock_pass_us((int64_t)rc * 1000000);
+        else if (rows[i].what == END)
+            order_note_end(order, 1);
+        else if (rows[i].what == LOOK)
+            order_note_look(order, rc);
+        if (rows[i].what == LOOK && !rc)
+            order_note(order, clock_steady_us(), 0);
+        else if (rows[i].what != PASS && rows[i].what != END)
+            order_cut_off(order,
+                          rows[i].what == LOOK   ? CUT_RECORDS
+                          : rows[i].what == TURN ? CUT_TURNS
+                                                 : CUT_RIGHTS,
+                          rc ? &why : NULL);
+        order_copy(order, 0, &copy);
+        if (copy.state != rows[i].state)
+            fail_msg("row %zu: %s", i, copy_state_names[copy.state]);
+        assert_true(!copy.state || copy.why.text[0]);
+    }
+}
