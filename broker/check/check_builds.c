@@ -10,7 +10,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "broker/bucket/vault.h"
 #include "broker/builds/generation.h"
 #include "broker/builds/zfile.h"
 #include "broker/builds/zip_writer.h"
@@ -54,9 +53,9 @@ open_part(struct build_check *b, enum generation_file file, uint64_t part)
         return fd;
     }
     b->is_whole = false;
-    rc = errno == ENOENT ? vault_find(b->in->dir, b->path, &why)
+    rc = errno == ENOENT ? inspection_find_in_bucket(b->in, b->path, &why)
                          : problem(&why, STATUS_IO, "%s", strerror(errno));
-    if (rc && rc != STATUS_BUSY)
+    if (rc)
         inspection_find(b->in, FINDING_BUILD, b->path, "%s", why.text);
     return -1;
 }

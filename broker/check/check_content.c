@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "broker/bucket/vault.h"
 #include "broker/check/inspection.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
@@ -36,9 +35,7 @@ check_file(struct inspection *in, const char *set, const struct digest *digest,
     if (!rc && in->is_deep)
         fd = openat(in->dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (!rc && in->is_deep && fd < 0) {
-        rc = vault_find(in->dir, path, &why);
-        if (rc == STATUS_BUSY) /* nobody reads it */
-            rc = STATUS_OK;
+        rc = inspection_find_in_bucket(in, path, &why);
     } else if (!rc && in->is_deep) {
         rc = inspection_compare(in, fd, slice_of(hash.text), LENGTH_NONE, &why);
         if (rc == STATUS_INVALID)

@@ -22,7 +22,6 @@
 
 #include "base/array.h"
 #include "base/file.h"
-#include "broker/bucket/vault.h"
 #include "broker/check/inspection.h"
 #include "broker/check/packed_file.h"
 #include "broker/log/list_file.h"
@@ -310,10 +309,10 @@ read_list_file(struct list_reading *r, struct problem *why)
     int fd = openat(r->walk->in->dir, r->path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0 && errno == ENOENT) {
-        rc = vault_find(r->walk->in->dir, r->path, why);
-        return rc == STATUS_NOT_FOUND    ? problem(why, rc, "it is missing")
-               : rc && rc != STATUS_BUSY ? rc
-                                         : STATUS_AGAIN; /* nobody reads it */
+        rc = inspection_find_in_bucket(r->walk->in, r->path, why);
+        return rc == STATUS_NOT_FOUND ? problem(why, rc, "it is missing")
+               : rc                   ? rc
+                                      : STATUS_AGAIN; /* nobody reads it */
     }
     if (fd < 0)
         return problem(why, STATUS_IO, "it cannot be opened: %s",

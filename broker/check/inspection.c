@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "broker/bucket/vault.h"
 
 /* A data directory and a path below it. */
 #define WHOLE_PATH (4096 + INSPECTION_PATH)
@@ -287,5 +288,17 @@ inspection_lend_logs(struct inspection *in, struct db *db)
     }
     if (rc)
         inspection_find(in, FINDING_UNREAD, "", "%s", why.text);
+    return rc;
+}
+
+enum status
+inspection_find_in_bucket(struct inspection *in, const char *path,
+                          struct problem *why)
+{
+    enum status rc = vault_find(in->dir, path, why);
+
+    if (rc == STATUS_BUSY) /* it has no bucket to ask */
+        rc = STATUS_OK;
+    in->counts.in_bucket += !rc;
     return rc;
 }

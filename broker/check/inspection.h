@@ -73,6 +73,7 @@ struct inspected_set {
 
 struct inspection_counts {
     uint64_t sets, lists, builds, entries, files, bytes;
+    uint64_t in_bucket; /* files that are in a bucket alone: nobody read them */
 };
 
 struct inspection {
@@ -92,6 +93,12 @@ struct inspection {
 void inspection_find(struct inspection *in, enum finding_kind kind,
                      const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Looks whether a file is in a bucket, for which --archive has to name that. As
+ * vault_find; STATUS_OK also if nobody asked. */
+MUST_CHECK enum status inspection_find_in_bucket(struct inspection *in,
+                                                 const char *path,
+                                                 struct problem *why);
 
 /* Opens a database to read it, and begins a transaction if a broker runs.
  * `path` NULL: its name, in the data directory. STATUS_NOT_FOUND: it is

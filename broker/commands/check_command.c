@@ -183,7 +183,7 @@ confirm_all(struct check *c)
 }
 
 static void
-print_summary(const struct check *c)
+print_summary(const struct check *c, bool is_asked)
 {
     const struct inspection_counts *n = &c->in.counts;
 
@@ -194,6 +194,9 @@ print_summary(const struct check *c)
            c->in.data, c->in.is_deep ? ", deep" : "",
            c->in.is_live ? ", beside a running broker" : "", n->sets, n->lists,
            n->entries, n->builds, n->files, n->bytes);
+    if (n->in_bucket > 0)
+        printf("%" PRIu64 " files in a bucket were not read%s; ", n->in_bucket,
+               is_asked ? "" : ", nor asked for (--archive)");
     if (c->n_findings == 0)
         printf("nothing found\n");
     else
@@ -203,7 +206,7 @@ print_summary(const struct check *c)
 
 /* Checks the open directory. */
 static enum status
-check_dir(struct check *c, struct problem *why)
+check_dir(struct check *c, bool is_asked, struct problem *why)
 {
     int lock = -1;
     enum status rc = file_share_lock(c->in.data, &lock, why);
@@ -216,7 +219,7 @@ check_dir(struct check *c, struct problem *why)
             run_part(c, part, NULL);
     run_sets(c);
     confirm_all(c);
-    print_summary(c);
+    print_summary(c, is_asked);
     clear_findings(&c->in.findings);
     free(c->in.sets);
     file_close(&lock);
@@ -242,7 +245,7 @@ run_check(const struct arguments *given)
         rc = STATUS_INVALID; /* a wrong --data */
     }
     if (!rc)
-        rc = check_dir(&c, &why);
+        rc = check_dir(&c, values->archive[0], &why);
     file_close(&c.in.dir);
     vault_close();
     if (rc)

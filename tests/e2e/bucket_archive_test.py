@@ -499,9 +499,13 @@ def test_check_asks_the_bucket(archived, bucket, run, tmp_path):
     check = ("tidingsd", "check", "--data", broker.data)
     deep = (*check, "--deep", "--archive", bucket.address())
     deep += ("--s3-credentials", bucket.credentials(tmp_path))
-    assert "nothing found" in run(*check).output()
-    assert "nothing found" in run(*check, "--deep").output()
-    assert "nothing found" in run(*deep).output()
+    unread = f"{LISTS} files in a bucket were not read"
+    for asked, said in (
+        (check, f"{unread}, nor asked for (--archive); nothing found"),
+        ((*check, "--deep"), f"{unread}, nor asked for (--archive); nothing found"),
+        (deep, f"{unread}; nothing found"),
+    ):
+        assert said in run(*asked).output()
     (key,) = keys_of(news, [3])
     del bucket.objects[key]
     found = run(*deep, status=1).output()
