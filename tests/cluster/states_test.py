@@ -220,8 +220,11 @@ def test_others_do_the_work_of_a_broker_that_cannot(
             if row["name"] == one.name
         )
 
-    shown = wait_for("the state", lambda: (row := look())["state"] == state.name and row)
-    assert state.why in shown.get("why", "")
+    wait_for(
+        "the state",
+        lambda: (row := look())["state"] == state.name
+        and state.why in row.get("why", ""),
+    )
     said = status(1)
     line = next(n for n, line in enumerate(said) if f"broker {one.name}:" in line)
     assert said[line].startswith(f"broker {one.name}: {state.said}")
