@@ -788,8 +788,8 @@ pg_connect(struct pg_connection *c, struct problem *why)
         pg_close(c);
         c->host = (c->host + 1) % n_hosts;
         if (rc != STATUS_IO || ++tried == n_hosts ||
-            clock_steady_us() >= until_us)
-            break;
+            (c->until_us && clock_steady_us() >= until_us))
+            break; /* who has no time of its own asks them all */
     }
     c->n_late = rc ? c->n_late + (was_late && c->n_late < LATE_MOST) : 0;
     return rc == STATUS_IO ? STATUS_UNREACHABLE : rc;
