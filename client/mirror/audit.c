@@ -349,8 +349,11 @@ reconcile_source(struct audit *a, const char *source, bool *is_done)
     *is_done = false;
     a->is_comparable = !a->client->reads_all && !a->options->original &&
                        !a->as_of[0] && !a->mine.filter.text_size;
-    is_good = !client_add_source(a->client, source) &&
-              each_set(a, &a->mine.db, prepare_set) && go_on(a);
+    if (client_add_source(a->client, source)) {
+        a->why = a->client->problem;
+        return false;
+    }
+    is_good = each_set(a, &a->mine.db, prepare_set) && go_on(a);
     problem_clear(&a->client->problem);
     a->is_comparable &= a->n_compared > 0;
     if (is_good && a->is_comparable) {
