@@ -64,8 +64,8 @@ static const char *const steps[] = {
     "ALTER TABLE part ADD COLUMN held_of INTEGER NOT NULL DEFAULT 0;",
 
     /* Version 9 did not note when it had reported: no report is another's. */
-    "ALTER TABLE target ADD COLUMN reported INTEGER NOT NULL DEFAULT 0;"
-    "UPDATE target SET reported = 9223372036854775807;",
+    ("ALTER TABLE target ADD COLUMN reported INTEGER NOT NULL DEFAULT 0;"
+     "UPDATE target SET reported = 9223372036854775807;"),
 };
 
 /* Lists that are read now. */
