@@ -173,12 +173,16 @@ is_plain(struct slice bytes)
 }
 
 /* A line of a signature of any kind, also of one that nobody here can check: the
- * ID of its key and at least a byte, in base64. A line end is behind it. */
+ * ID of its key and at least a byte, in base64. */
 static bool
 is_signature(struct slice line)
 {
-    return slice_skip_start(&line, DASH) && slice_take(&line, ' ').size > 0 &&
-           line.size >= 8 && strspn(line.data, BASE64) == line.size;
+    if (!slice_skip_start(&line, DASH) || slice_take(&line, ' ').size == 0)
+        return false;
+    for (size_t i = 0; i < line.size; i++)
+        if (!memchr(BASE64, line.data[i], sizeof(BASE64) - 1))
+            return false;
+    return line.size >= 8;
 }
 
 enum status
