@@ -66,7 +66,8 @@ reasons_of(struct http *http, const struct log_health *health,
     if (http->registry->config->cluster_read_only && !is_for_reads)
         problem_set(&reasons[n++], CLUSTER_READ_ONLY);
     if (!health->has_room)
-        problem_set(&reasons[n++], LOG_NEARLY_FULL ": posts are refused");
+        problem_set(&reasons[n++],
+                    "the disk is nearly full: posts are refused");
     else if (copy->is_cut_off || copy->state)
         problem_set(&reasons[n++], "this broker %s its cluster: %s",
                     copy->is_cut_off ? "is cut off from" : "cannot work for",
