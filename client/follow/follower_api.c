@@ -48,10 +48,14 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     if (plan->options)
         f->how = *plan->options;
     rc = follow_options_read(&f->options, plan->url, &f->how, why);
+    if (!rc && f->how.as_of && client->checks)
+        rc = problem(why, STATUS_INVALID,
+                     "no checkpoint proves the state of a past time: give no "
+                     "key, or no past time");
     change_batch_init(&f->delivery.batch, f->how.form);
     f->connection.idle_ms = f->how.idle_ms ? f->how.idle_ms : LIVE_IDLE_DEFAULT;
-    /* With checkpoints each line is hashed: JSON has none, and who filters
-     * leaves some out (R-450). */
+    /* With checkpoints the follower hashes each line (R-450): JSON has no
+     * lines, and a broker that filters leaves some out. */
     f->delivery.wire = client->checks ? TD_XML : f->how.form;
     f->place.order.is_filtered =
         f->options.filter.text_size > 0 && !client->checks;

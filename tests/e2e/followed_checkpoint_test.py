@@ -738,6 +738,14 @@ def test_a_way_without_the_lines_of_the_log_is_refused_with_a_key(scene, run, ke
     assert not done.out
 
 
+# Its changes come from lists, and its baseline from no log.
+def test_a_past_state_is_refused_with_a_key(scene, run, keys, tmp_path):
+    one = scene(2)
+    sync = ["tidings", "sync", one.url, tmp_path / "mirror", "--as-of", "2026-01-01T00:00:00Z"]
+    done = run(*sync, "--key", keys(one.verifier), status=2)
+    assert "no checkpoint proves the state of a past time" in done.errors()
+
+
 # Who filters leaves lines out, which the digest covers: with a key the reader filters.
 def test_with_a_key_the_reader_filters(scene, run, keys):
     one = scene(2)
@@ -816,7 +824,6 @@ def test_a_file_without_a_key_is_an_error_of_usage(scene, run, tmp_path, command
         assert str(file) in done.errors(), done.errors()
         assert not done.out
     assert str(tmp_path) in run("tidings", command, *words, *known, option, tmp_path, status=2).errors()
-    assert not (tmp_path / "mirror").exists()
     if option == "--witness":
         done = run("tidings", command, *words, "--require-witnesses", "1", status=2)
         assert "--require-witnesses: 1 witnesses are required" in done.errors()
