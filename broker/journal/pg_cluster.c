@@ -349,7 +349,7 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
 }
 
 /* Sessions of others with locks on tables of a cluster, for longer than a
- * moment. Who only reads, as pg_dump, is in the way of an upgrade alone. */
+ * moment. A session that only reads, as pg_dump does, delays upgrades alone. */
 #define LOCKS                                                               \
     "(SELECT string_agg(format('session %s of %s (%s) has locked %s since"  \
     " %s', pid, usename, application_name, tables, xact_start), '; ')"      \
@@ -379,7 +379,8 @@ pg_cluster_servers(const struct pg_options *options, unsigned *n)
         if (!servers)
             servers = memory_new(*n, sizeof(*servers));
         server = &servers[i];
-        /* A standby has no serializable transactions, whatever its default. */
+        /* A standby refuses serializable transactions, which may be the
+         * default. */
         const struct pg_statement ask[] = {
             {"BEGIN ISOLATION LEVEL READ COMMITTED"},
             {"SELECT pg_is_in_recovery()::int::bigint,"

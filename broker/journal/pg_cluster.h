@@ -63,8 +63,8 @@ struct pg_broker {
                           may not read them, as that of a reader */
 };
 
-/* A state of a broker, as others see it: what it reports, unless its row shows
- * more. */
+/* A state of a broker, as others see it. Its row may show more than it reports:
+ * that it is away, for one. */
 struct pg_broker_state {
     const char *name;   /* in JSON; the first one is "runs" */
     const char *text;   /* for an operator: "is behind" */

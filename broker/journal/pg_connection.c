@@ -568,7 +568,7 @@ check_server(struct pg_connection *c, struct problem *why)
          "PostgreSQL: its synchronous_commit is off: it answers before its "
          "disk has a commit"},
     };
-    /* What another broker has changed before the lock has to be seen. */
+    /* It has to see what another broker has changed before the lock. */
     static const struct pg_statement upgrade[] = {
         {"BEGIN ISOLATION LEVEL READ COMMITTED"},
         {PG_SCHEMA_UPGRADE},

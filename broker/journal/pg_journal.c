@@ -392,9 +392,10 @@ judge_clock(const struct pg_connection *c, int64_t ahead_us, int64_t behind_us,
  * A broker that is dead for good never does. To wait for it until `cluster
  * leave` would turn each loss of a machine with a broker and a server into an
  * outage that ends by hand; so it has OTHERS_US, and then its row counts as it
- * is, unless the operator prefers that (waits_for_all). The others then go on without the records that it alone has. A broker
- * that runs again afterwards reports, and its row ends the turns of all as any
- * other would, until it has left or `cluster mend`. */
+ * is, unless the operator prefers that (waits_for_all). The others then go on
+ * without the records that it alone has. A broker that runs again afterwards
+ * reports, and its row ends the turns of all as any other would, until it has
+ * left or `cluster mend`. */
 static enum status
 judge_journal(struct pg_journal *j, struct pg_connection *c,
               struct problem *why)

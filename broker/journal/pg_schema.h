@@ -75,41 +75,38 @@
 #define LACKS(column)                                                   \
     "NOT EXISTS (SELECT FROM pg_attribute WHERE attname = '" column "'" \
     " AND attrelid = to_regclass('tidings_brokers'))"
+#define NO_CLOCKS LACKS("clock_us")
+#define NO_STATES LACKS("state")
 
-#define PG_SCHEMA_STEPS                                                        \
-    "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'"        \
-    "  AND attrelid = 'tidings_cluster'::regclass) THEN"                       \
-    " PERFORM set_config('lock_timeout', '300ms', true);"                      \
-    " ALTER TABLE tidings_records"                                             \
-    "  ADD at_us bigint NOT NULL DEFAULT 0;"                                   \
-    " ALTER TABLE tidings_brokers"                                             \
-    "  ADD server bigint NOT NULL DEFAULT 0,"                                  \
-    "  ADD keep_bytes bigint NOT NULL DEFAULT 0;"                              \
-    " ALTER TABLE tidings_leases"                                              \
-    "  ADD instance text NOT NULL DEFAULT '';"                                 \
-    " ALTER TABLE tidings_orders"                                              \
-    "  ADD lease text NOT NULL DEFAULT 'hub/0';" DIVIDE_HUB DIVIDE_BRIDGES     \
-        PUT_BANDS " CREATE TABLE tidings_notes(stream text NOT NULL,"          \
-    "  n bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY(stream, n));"      \
-    " ALTER TABLE tidings_cluster"                                             \
-    "  ADD version bigint NOT NULL DEFAULT 2;"                                 \
-    "END IF;"                                                                  \
-    "IF " LACKS(                                                               \
-        "clock_us") " THEN"                                                    \
-                    " PERFORM set_config('lock_timeout', '300ms', true);"      \
-                    " ALTER TABLE tidings_brokers ADD clock_us bigint;"        \
-                    "END IF;"                                                  \
-                    "IF " LACKS(                                               \
-                        "state") " THEN"                                       \
-                                 " PERFORM set_config('lock_timeout', "        \
-                                 "'300ms', true);"                             \
-                                 " ALTER TABLE tidings_brokers ADD chain "     \
-                                 "bytea,"                                      \
-                                 "  ADD state text NOT NULL DEFAULT '';"       \
-                                 " ALTER TABLE tidings_cluster ALTER version " \
-                                 "SET DEFAULT 4;"                              \
-                                 " UPDATE tidings_cluster SET version = 4;"    \
-                                 "END IF;"
+#define PG_SCHEMA_STEPS                                                    \
+    "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'"    \
+    "  AND attrelid = 'tidings_cluster'::regclass) THEN"                   \
+    " PERFORM set_config('lock_timeout', '300ms', true);"                  \
+    " ALTER TABLE tidings_records"                                         \
+    "  ADD at_us bigint NOT NULL DEFAULT 0;"                               \
+    " ALTER TABLE tidings_brokers"                                         \
+    "  ADD server bigint NOT NULL DEFAULT 0,"                              \
+    "  ADD keep_bytes bigint NOT NULL DEFAULT 0;"                          \
+    " ALTER TABLE tidings_leases"                                          \
+    "  ADD instance text NOT NULL DEFAULT '';"                             \
+    " ALTER TABLE tidings_orders"                                          \
+    "  ADD lease text NOT NULL DEFAULT 'hub/0';" DIVIDE_HUB DIVIDE_BRIDGES \
+        PUT_BANDS " CREATE TABLE tidings_notes(stream text NOT NULL,"      \
+    "  n bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY(stream, n));"  \
+    " ALTER TABLE tidings_cluster"                                         \
+    "  ADD version bigint NOT NULL DEFAULT 2;"                             \
+    "END IF;"                                                              \
+    "IF " NO_CLOCKS " THEN"                                                \
+    " PERFORM set_config('lock_timeout', '300ms', true);"                  \
+    " ALTER TABLE tidings_brokers ADD clock_us bigint;"                    \
+    "END IF;"                                                              \
+    "IF " NO_STATES " THEN"                                                \
+    " PERFORM set_config('lock_timeout', '300ms', true);"                  \
+    " ALTER TABLE tidings_brokers ADD chain bytea,"                        \
+    "  ADD state text NOT NULL DEFAULT '';"                                \
+    " ALTER TABLE tidings_cluster ALTER version SET DEFAULT 4;"            \
+    " UPDATE tidings_cluster SET version = 4;"                             \
+    "END IF;"
 
 /* `bytes`: of all records up to this one. tidings_turn has one row, which is
  * locked and never written; its other columns are those of the last record that
@@ -152,7 +149,6 @@
     "DO $$ BEGIN " PG_SCHEMA_LOCK " " PG_SCHEMA_STEPS " END $$"
 
 /* 1 if the database has tables of an earlier version. */
-#define PG_SCHEMA_IS_OLD                                      \
-    "(to_regclass('tidings_cluster') IS NOT NULL AND " LACKS( \
-        "state") ")"                                          \
-                 "::int::bigint"
+#define PG_SCHEMA_IS_OLD                                             \
+    "(to_regclass('tidings_cluster') IS NOT NULL AND " NO_STATES ")" \
+    "::int::bigint"

@@ -42,8 +42,9 @@
 
 /* Those whose processes go on, have sessions and report that they work: a
  * broker that was killed has none, and one of version 1 of the tables reports
- * nothing, and knows none of these leases. The clock is the one that wrote `at`; after a failover it may be wrong
- * for a second, and the shares with it. */
+ * nothing, and knows none of these leases. The clock is the one that wrote
+ * `at`; after a failover it may be wrong for a second, and the shares with it.
+ */
 #define BROKERS                                                               \
     "SELECT count(*), count(*) FILTER (WHERE name < $1::text),"               \
     " (SELECT min(n) FROM tidings_brokers WHERE at > now() - interval '7 d')" \

@@ -214,8 +214,8 @@ bool log_is_holding(const struct log *log);
 
 /* The health of the log, for monitoring. */
 struct log_health {
-    bool has_room;    /* posts are not refused for want of room on the disk, nor
-                         will be soon again; as of the last second */
+    bool has_room;    /* the disk has room for posts: after it was full, for
+                         three rounds of them; as of the last second */
     int64_t ahead_us; /* how far the last event time of any set is ahead of the
                          clock: it was set back, or too much was posted */
 };
@@ -298,11 +298,11 @@ void log_ask_journal(struct log *log);
 
 /* For the journal's follower: what a look at the journal, begun at `asked_us`
  * (steady clock), came to. Records that come later have later times than
- * `past_us`; 0: as far as was known. log_note_end comes first, before the follower hands
- * over the records up to `end`; log_note_copy when it has handed over all of
- * them, or with the status that kept it from that. STATUS_FORBIDDEN: a turn
- * would be refused; the log thread asks for one each second until it gets one.
- * Any thread. */
+ * `past_us`; 0: as far as was known. log_note_end comes first, before the
+ * follower hands over the records up to `end`; log_note_copy when it has handed
+ * over all of them, or with the status that kept it from that.
+ * STATUS_FORBIDDEN: a turn would be refused; the log thread asks for one each
+ * second until it gets one. Any thread. */
 void log_note_end(struct log *log, uint64_t end);
 void log_note_copy(struct log *log, int64_t asked_us, int64_t past_us,
                    enum status rc, const struct problem *why);

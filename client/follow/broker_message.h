@@ -22,8 +22,8 @@ struct broker_message {
     struct buf lines;          /* TD_XML: struct broker_line, of each change */
 };
 
-/* A change as the log has it, which its digest covers. What is handed over is
- * read from this (R-451), whatever else the message has. */
+/* A change as the log has it. The log's digest covers these bytes, and the
+ * follower reads the change from them alone (R-451). */
 struct broker_line {
     struct slice text; /* with its line end; points into the message */
     uint64_t seq;

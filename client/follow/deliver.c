@@ -151,8 +151,8 @@ deliver_here(struct td_follower *f, struct td_message *message)
     return deliver(f, message);
 }
 
-/* Hands over the lines of f->delivery.message from `first` on, those that pass
- * the filter, which the broker may have done. */
+/* Hands over the lines of f->delivery.message from `first` on that pass the
+ * filter. If the broker has filtered, all do. */
 static bool
 deliver_lines(struct td_follower *f, size_t first)
 {

@@ -364,9 +364,9 @@ check_identity(struct harvest_target *t)
     return harvest_db_forget(&t->db);
 }
 
-/* Two harvests of one source, each with a state, post each change twice. Says
- * so if another one has reported since this one did; ends if that one goes
- * on. */
+/* Two harvests of one source, each with a state, post each change twice. If
+ * another harvest has reported since this one did, says so; and ends this one
+ * if the other one goes on. */
 static bool
 check_alone(struct harvest_target *t)
 {

@@ -589,7 +589,7 @@ end_older(struct history *h)
         timer_start(&h->timer, 0);
 }
 
-/* What is missing with the part `i`, which is gone. */
+/* Which changes the history loses with the part `i`, which is gone. */
 enum loss {
     LOSS_NONE,  /* it was read, or ends before a baseline */
     LOSS_KNOWN, /* the place says already that its changes are not known */

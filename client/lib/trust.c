@@ -4,7 +4,8 @@
 #include "client/lib/client.h"
 #include "proto/input/list_proof.h"
 
-/* A checkpoint may be dated so many seconds behind this clock: two clocks differ. */
+/* A checkpoint may be dated so many seconds ahead of this clock: two clocks
+ * differ. */
 #define AHEAD_MAX_S 300
 
 /* Reads the keys of a text; NULL: there are none. A text without a key is an

@@ -8,9 +8,8 @@
 #include "proto/utf8.h"
 
 #define DASH "\xe2\x80\x94 "
-#define BASE64                                                         \
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" \
-    "="
+#define BASE64 \
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 #define PROOF_LINE "c2sp.org/tlog-proof@v1"
 #define ID_SIZE    4
 #define TIME_SIZE  8
@@ -172,8 +171,8 @@ is_plain(struct slice bytes)
     return utf8_is_xml_text(bytes);
 }
 
-/* A line of a signature of any kind, also of one that nobody here can check: the
- * ID of its key and at least a byte, in base64. */
+/* A line of a signature of any kind, also of one that nobody here can check:
+ * the ID of its key and at least a byte, in base64. */
 static bool
 is_signature(struct slice line)
 {

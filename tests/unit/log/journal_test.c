@@ -701,7 +701,7 @@ TEST(knows_how_far_its_copy_is)
     assert_true(order_is_certain(order, clock_steady_us()));
 }
 
-/* Issue 66, 4: what is signed as the past is that by the journal's clock. */
+/* A checkpoint's time is past by the journal's clock. */
 TEST(knows_that_later_entries_have_later_times)
 {
     struct pair *p = *state;

@@ -112,8 +112,8 @@ leaf_of(const struct history *h, uint64_t index, struct digest *hash)
     tree_leaf(hash, &h->digests[index + 1]);
 }
 
-/* Appends a checkpoint of the first `size` entries, signed by `log`, at s.time_s
- * if that is not 0, and cosigned by `witness`; NULL: by none. */
+/* Appends a checkpoint of the first `size` entries, signed by `log`, with the
+ * time s.time_s (0: none), and cosigned by `witness`; NULL: by none. */
 static void
 add_checkpoint(struct buf *to, const struct history *h, const char *origin,
                uint64_t size, const struct signing_key *log,
