@@ -824,6 +824,7 @@ def test_a_file_without_a_key_is_an_error_of_usage(scene, run, tmp_path, command
         assert str(file) in done.errors(), done.errors()
         assert not done.out
     assert str(tmp_path) in run("tidings", command, *words, *known, option, tmp_path, status=2).errors()
+    assert not (tmp_path / "mirror").exists()
     if option == "--witness":
         done = run("tidings", command, *words, "--require-witnesses", "1", status=2)
         assert "--require-witnesses: 1 witnesses are required" in done.errors()
