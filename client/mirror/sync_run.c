@@ -382,7 +382,9 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
         end.as_of_us = as_of_us;
     if (!mirror_db_baseline_end(db, f->set, &end, &n))
         return false;
-    end.is_held = mirror_holds_back(f->m, n, f->n_rows ? n_of : n,
+    if (!f->n_rows && !f->is_refiltered)
+        n_of = n; /* the list lacks all that it could have */
+    end.is_held = mirror_holds_back(f->m, n, n_of,
                                     is_weak       ? MIRROR_LIST_IN_DOUBT
                                     : follows_all ? MIRROR_TOLD
                                                   : MIRROR_LIST,

@@ -297,7 +297,7 @@ def test_a_standby_that_lacks_records_is_promoted(lossy, run):
 
 # Issue 48, 4: the rows were lost with the records, until these brokers report again.
 def test_a_new_server_waits_for_the_reports_of_all_brokers(lossy, run):
-    one, two, three = lossy(Member.cut_off).members
+    one, two, three = lossy(Member.cut_off, "--cluster-wait-for-all").members
     three.reconnect()
     check_refused(three, "has not said yet how much it has", 1)
     for member in (one, two):

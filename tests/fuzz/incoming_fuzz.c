@@ -4,6 +4,7 @@
 #include "client/harvest/harvest_entry.h"
 #include "client/lib/json_slices.h"
 #include "proto/buf.h"
+#include "proto/resourcesync/fragment.h"
 #include "tests/fuzz/fuzz.h"
 
 static uint64_t n_dropped;
@@ -83,8 +84,25 @@ check_harvested(const struct td_change *told)
     free((char *)post.data);
 }
 
-/* A message is refused with a reason, or each of its changes has its text, and
- * these stand in order and apart. */
+static void
+check_lines(const struct broker_message *in, struct slice message)
+{
+    const char *end = message.data;
+
+    for (size_t i = 0; i < in->n_changes; i++) {
+        struct slice line = broker_lines(in)[i].text;
+        struct fragment_view view;
+
+        FUZZ_ASSERT(line.data >= end);
+        end = line.data + line.size;
+        FUZZ_ASSERT(end <= message.data + message.size);
+        FUZZ_ASSERT(!fragment_view(line, &view) && view.size == line.size);
+        FUZZ_ASSERT(view.seq == broker_message_seq(in, i));
+    }
+}
+
+/* A message is refused with a reason, or each of its changes has its text or
+ * line, and these stand in order and apart. */
 FUZZ_TARGET(incoming, message)
 {
     enum td_form form =
@@ -101,15 +119,16 @@ FUZZ_TARGET(incoming, message)
         goto out;
     }
     FUZZ_ASSERT(epoch_is_valid(slice_of(in.coverage.epoch)));
-    for (size_t i = 0; i < in.n_changes; i++) {
+    if (form == TD_XML)
+        check_lines(&in, message);
+    for (size_t i = 0; form == TD_JSON && i < in.n_changes; i++) {
         const struct td_change *told = &in.changes[i];
 
         FUZZ_ASSERT(told->text >= end && told->text_size > 0);
         end = told->text + told->text_size;
         FUZZ_ASSERT(end < text + message.size); /* a terminator has room */
         FUZZ_ASSERT(told->loc && told->change);
-        if (form == TD_JSON)
-            check_harvested(told);
+        check_harvested(told);
     }
 
 out:

@@ -510,9 +510,9 @@ TEST(runs_in_a_loop_of_poll)
  * checkpoint. */
 TEST(a_check_ends_with_its_offer)
 {
-    static const char checkpoint[] =
-        "broker.example/sets/news/" EPOCH
-        "\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 x y\n";
+    static const char checkpoint[] = "broker.example/sets/news/" EPOCH
+                                     "\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                                     "AAAAAAA=\n\n\u2014 x MTIzNDU2Nzg5\n";
     struct stage *s = *state;
 
     assert_int_equal(td_keep_checkpoints(s->client, NULL), TD_OK);
@@ -520,7 +520,7 @@ TEST(a_check_ends_with_its_offer)
     s->options.baseline = TD_BASELINE_GONE;
     play(s, "start E-4; await page; not live");
     quiet_page(200, SLICE(checkpoint));
-    play(s, "await live; say 4-5; told 5; await page");
+    play(s, "await live; say 4-4; say 4-5; told h 5; await page");
     quiet_page(200, SLICE(checkpoint));
     assert_non_null(strstr(quiet_page_url(), "/tile/0/000.p/5?" EPOCH));
     s->offer.checkpoint = NULL;

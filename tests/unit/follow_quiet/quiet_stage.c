@@ -320,7 +320,8 @@ message_of(struct stage *s, const char *word)
 
     word += *word == 'o';
     assert_int_equal(sscanf(word, "%llu-%llu", &after, &last), 2);
-    return history_json(h, after, last);
+    return s->client->checks ? history_xml(h, after, last)
+                             : history_json(h, after, last);
 }
 
 static const char *
