@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from tidings_test import fork_server
 from tidings_test.broker import BIN
 from tidings_test.waiting import wait_for
 
@@ -111,6 +112,30 @@ def test_a_hanging_end_fails_one_row(tmp_path, run):
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path)
     ended = run(*command, env=env, cwd=tmp_path, status=1)
     assert ended.out[-1].startswith("1 failed, 7 passed, 2 errors in"), ended.output()
+
+
+# A program that is loaded once for all its starts: each is as any other start, also for
+# who looks at it from outside.
+def test_a_fork_is_a_start(start, tmp_path):
+    def look(**env):
+        one = start("tidings", "follow", "http://127.0.0.1:1/", cwd=tmp_path, env=env)
+        one.err.wait(1)
+        proc = pathlib.Path(f"/proc/{one.pid}")
+        seen = [(proc / name).read_bytes().split(b"\0") for name in ("cmdline", "environ")]
+        seen += [os.readlink(proc / name) for name in ("cwd", "exe")]
+        seen += [len(list((proc / "task").iterdir())), sorted(os.listdir(proc / "fd"))]
+        seen.append(re.search("^PPid:.*", (proc / "status").read_text(), re.M)[0])
+        one.kill()
+        assert one.wait() == 128 + signal.SIGKILL
+        assert not one.out
+        return seen
+
+    forked, started = look(OWN="1"), look(OWN="1", LD_OWN="1")
+    started[1].remove(b"LD_OWN=1")
+    assert forked == started
+    if fork_server.LIBRARY:
+        server = fork_server.of(BIN / "tidings")
+        assert server.n_forks == 1 and server.end() == 0
 
 
 # tests/run, in a tree whose cmake and ctest are scripts

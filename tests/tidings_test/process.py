@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 
+from tidings_test import fork_server
 from tidings_test.waiting import Arrivals, waiting_for
 
 # All that were started since the beginning of the test, for reports of failures.
@@ -41,9 +42,10 @@ class Process:
         errors = terminal if errors is None else errors
         self.argv = [str(argument) for argument in argv]
         self.name = os.path.basename(self.argv[0])
-        self.popen = subprocess.Popen(
-            [*LEASH, *self.argv],
-            env={**os.environ, **(env or {})},
+        self.popen = fork_server.start(
+            LEASH,
+            self.argv,
+            env,
             cwd=cwd,
             stdin=subprocess.PIPE if terminal is None else terminal,
             stdout=subprocess.PIPE,

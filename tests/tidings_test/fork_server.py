@@ -1,0 +1,87 @@
+"""Programs of this build that are loaded once for all their starts (fork_server.c)."""
+
+import os
+import socket
+import subprocess
+import sys
+
+LIBRARY = os.environ.get("TIDINGS_FORK_LIBRARY")  # of builds without a sanitizer
+REQUEST_MAX = 1 << 20
+
+# What is read from the environment before the server has it.
+_LOADED = ("LD_", "GLIBC_", "MALLOC_", "OPENSSL_", "GNUTLS_")
+
+_servers = {}  # by program
+
+
+def of(program):
+    """The server of a program that has been started."""
+    return _servers[str(program)]
+
+
+def start(leash, argv, env, **how):
+    """A Popen of `argv`, with the variables `env` besides this process's."""
+    whole = {**os.environ, **(env or {})}
+    program = argv[0]
+    is_ours = os.path.dirname(program) == os.path.abspath(os.environ.get("TIDINGS_BIN", ""))
+    if LIBRARY and is_ours and not any(name.startswith(_LOADED) for name in env or ()):
+        if program not in _servers:
+            _servers[program] = _Server(leash, program)
+        if _servers[program].is_ready:
+            return _Fork(_servers[program], argv, env=whole, **how)
+    return subprocess.Popen([*leash, *argv], env=whole, **how)
+
+
+class _Server:
+    def __init__(self, leash, program):
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_MAX)
+        own = {"LD_PRELOAD": LIBRARY, "TIDINGS_FORK_SERVER": str(theirs.fileno())}
+        with theirs:
+            self._popen = subprocess.Popen(
+                [*leash, program],
+                env={**os.environ, **own},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        self.is_ready = self._receive() == 0
+        self.n_forks = 0
+
+    def _receive(self):
+        answer = self._socket.recv(4)
+        return int.from_bytes(answer, sys.byteorder, signed=True) if answer else None
+
+    def fork(self, argv, cwd, env, files):
+        words = [cwd or os.getcwd(), len(argv), *argv]
+        words += [f"{name}={value}" for name, value in env.items()]
+        text = "".join(f"{word}\0" for word in words)
+        socket.send_fds(self._socket, [text.encode("utf-8", "surrogateescape")], files)
+        pid = self._receive()
+        if pid is None or pid < 0:
+            raise OSError(-(pid or 0), f"the fork server of {argv[0]} gives no process")
+        self.n_forks += 1
+        return pid
+
+    def end(self):
+        """Ends it, and returns its status."""
+        self._socket.close()
+        return self._popen.wait()
+
+
+class _Fork(subprocess.Popen):
+    """Differs from other processes in how it begins."""
+
+    def __init__(self, server, argv, **how):
+        self._server = server
+        super().__init__(argv, **how)
+
+    def _execute_child(self, argv, *words):
+        cwd, env = words[4:6]
+        ends = words[9:15]  # of the pipes: what is read, what is written
+        self.pid = self._server.fork(argv, cwd, env, (ends[0], ends[3], ends[5]))
+        self._child_created = True
+        self._closed_child_pipe_fds = True
+        pipes = (ends[0], ends[1]), (ends[3], ends[2]), (ends[5], ends[4])
+        for theirs, ours in pipes:
+            if ours != -1:
+                os.close(theirs)
