@@ -1,6 +1,7 @@
 """Programs of this build that are loaded once for all their starts (fork_server.c)."""
 
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -11,12 +12,17 @@ REQUEST_MAX = 1 << 20
 # What is read from the environment before the server has it.
 _LOADED = ("LD_", "GLIBC_", "MALLOC_", "OPENSSL_", "GNUTLS_")
 
-_servers = {}  # by program
+_servers = {}  # by program, and what a fork has of its server
 
 
-def of(program):
-    """The server of a program that has been started."""
-    return _servers[str(program)]
+def of(program, leash=None):
+    """The server of a program; begins with the leash. There is another one after a test
+    has changed what processes inherit."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    key = (str(program), os.readlink("/proc/self/ns/mnt"), limits)
+    if leash and key not in _servers:
+        _servers[key] = _Server(leash, key[0])
+    return _servers[key]
 
 
 def start(leash, argv, env, **how):
@@ -25,10 +31,9 @@ def start(leash, argv, env, **how):
     program = argv[0]
     is_ours = os.path.dirname(program) == os.path.abspath(os.environ.get("TIDINGS_BIN", ""))
     if LIBRARY and is_ours and not any(name.startswith(_LOADED) for name in env or ()):
-        if program not in _servers:
-            _servers[program] = _Server(leash, program)
-        if _servers[program].is_ready:
-            return _Fork(_servers[program], argv, env=whole, **how)
+        server = of(program, leash)
+        if server.is_ready:
+            return _Fork(server, argv, env=whole, **how)
     return subprocess.Popen([*leash, *argv], env=whole, **how)
 
 
