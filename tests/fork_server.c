@@ -7,8 +7,8 @@
  * program before its main(), where all is loaded and no thread runs, and forks for each
  * request. AFL's fork server works like this. A fork has the arguments, the environment,
  * the folder and the standard files of its request, also for /proc, and the parent of the
- * server as its own: who asks waits for it as for any child. It is killed with that
- * parent.
+ * server as its own: who asks waits for it as for any child. The kernel kills the fork
+ * when that parent ends.
  *
  *     TIDINGS_FORK_SERVER   descriptor of a socket of SOCK_SEQPACKET
  *     first message         an int, 0: requests may come

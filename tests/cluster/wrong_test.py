@@ -3,6 +3,7 @@ PostgreSQL that lose changes, a journal that has lost records or has others, rec
 newer version. Names, public URLs and options that do not fit: e2e/cluster."""
 
 import re
+import time
 
 import pytest
 
@@ -10,6 +11,8 @@ from tidings_test.cluster import Member
 from tidings_test.proxy import UP
 from tidings_test.sets import Set, change
 from tidings_test.waiting import wait_for
+
+OTHERS_S = 5  # pg_journal.c
 
 
 def post(member):
@@ -316,8 +319,10 @@ def test_a_new_server_waits_for_the_reports_of_all_brokers(lossy, run):
 # than the others had, these stop.
 def test_a_dead_broker_is_not_waited_for(lossy):
     one, two, three = lossy(Member.kill).members
+    began = time.monotonic()
     three.reconnect()
     wait_post(three, 200)
+    assert time.monotonic() - began >= OTHERS_S  # so long it waited for their reports
     assert Set(three, "news").last() == 2
     for member in (one, two):
         member.disconnect()

@@ -135,7 +135,8 @@ def test_a_fork_is_a_start(start, tmp_path):
     assert forked == started
     if fork_server.LIBRARY:
         server = fork_server.of(BIN / "tidings")
-        assert server.n_forks == 1 and server.end() == 0
+        assert server.end() == 0  # also where the kernel lacks what it needs
+        assert server.n_forks == 1 or not server.is_ready
 
 
 # tests/run, in a tree whose cmake and ctest are scripts
