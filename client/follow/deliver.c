@@ -151,26 +151,51 @@ deliver_here(struct td_follower *f, struct td_message *message)
     return deliver(f, message);
 }
 
+/* How many lines of f->delivery.message may be handed over, from the first one
+ * on: when a tree had a part of those that came, that part (R-452). */
+static size_t
+count_signed(const struct td_follower *f)
+{
+    const struct message_sequence *order = &f->place.order;
+    const struct coverage *covers = &f->delivery.message.coverage;
+    const struct position *end = &f->checkpoint.signed_to;
+
+    return f->held.is_limited && !strcmp(end->epoch, order->at.epoch) &&
+                   end->seq > order->at.seq && end->seq < covers->last
+               ? (size_t)(end->seq - covers->after)
+               : f->delivery.message.n_changes;
+}
+
 /* Hands over the lines of f->delivery.message from `first` on that pass the
  * filter. If the broker has filtered, all do. */
 static bool
 deliver_lines(struct td_follower *f, size_t first)
 {
     struct follower_delivery *d = &f->delivery;
+    struct message_sequence *order = &f->place.order;
+    size_t n = count_signed(f);
     const struct broker_line *lines = broker_lines(&d->message);
-    struct td_message m = {.kind = TD_CHANGES, .after = f->place.order.at.seq};
+    struct td_message m = {.kind = TD_CHANGES, .after = order->at.seq};
     static const struct filter nothing = {.text_size = 0};
     const struct filter *filter =
-        f->place.order.is_filtered ? &nothing : &f->options.filter;
+        order->is_filtered ? &nothing : &f->options.filter;
     enum status rc = STATUS_OK;
 
-    for (size_t i = first; !rc && i < d->message.n_changes; i++)
+    for (size_t i = first; !rc && i < n; i++)
         rc = change_batch_add_line(&d->batch, filter, &d->entry, lines[i].text);
     if (rc == STATUS_MEMORY)
         return follower_fail(f, rc, NO_MEMORY);
     if (rc)
         return follower_fail(f, rc, "an entry of the log cannot be read");
-    message_sequence_advance(&f->place.order, &d->message);
+    f->held.before = *order;
+    f->held.is_cut = n < d->message.n_changes;
+    message_sequence_advance(order, &d->message);
+    if (f->held.is_cut) {
+        order->at.seq = f->checkpoint.signed_to.seq;
+        order->digest = f->held.before.digest;
+        for (size_t i = first; i < n; i++)
+            digest_add(&order->digest, lines[i].text);
+    }
     f->place.has_moment = false;
     return deliver_collected(f, &m);
 }
@@ -271,6 +296,29 @@ deliver_page(struct td_follower *f, bool *is_stuck)
                                   : refuse_message(f, verdict, &why);
 }
 
+/* With a key, and unless the signed tree is known to have the place: keeps
+ * delivery.batch, which leads there, until the tree has it, and holds what
+ * brings more (R-452). *goes_on: false, the follower has ended. False: it does
+ * not. */
+static bool
+hold_back(struct td_follower *f, const struct td_message *message,
+          bool *goes_on)
+{
+    const struct position *at = &f->place.order.at;
+    const struct position *proven = &f->checkpoint.proven;
+
+    if (!f->client->trust || message->after == at->seq ||
+        (proven->seq == at->seq && !strcmp(proven->epoch, at->epoch)))
+        return false;
+    f->held.is = true;
+    f->held.after = message->after;
+    f->is_paused |= PAUSED_FOR_PROOF;
+    *goes_on = f->phases[FOLLOWER_PROVING]->check(f);
+    if (*goes_on)
+        follower_hold(f);
+    return true;
+}
+
 /* Entries of Change Lists */
 
 bool
@@ -279,6 +327,8 @@ deliver_collected(struct td_follower *f, struct td_message *message)
     struct changes *changes = &f->delivery.batch.changes;
     bool goes_on;
 
+    if (message->kind == TD_CHANGES && hold_back(f, message, &goes_on))
+        return goes_on;
     message->n_changes = changes_count(changes);
     message->changes = message->n_changes ? changes_seal(changes) : NULL;
     f->delivery.has_batch = false;
@@ -310,6 +360,7 @@ deliver_proven(struct td_follower *f, const struct position *upto,
     struct message_sequence *order = &f->place.order;
     struct td_message m = {.kind = TD_CHANGES, .after = order->at.seq};
 
+    f->held.before = *order;
     message_sequence_set(order, upto);
     order->has_digest = true;
     order->digest = *digest;

@@ -74,6 +74,12 @@ follower_enter(struct td_follower *f, enum follower_state state)
     buf_fini(&f->gap.body);
     changes_clear(&f->delivery.batch.changes);
     f->delivery.has_batch = false;
+    if (f->held.is) { /* they are read again */
+        f->place.order = f->held.before;
+        f->held.is = false;
+        f->is_paused &= ~(unsigned)PAUSED_FOR_PROOF;
+        timer_stop(&f->checkpoint.later);
+    }
     timer_stop(&f->timer);
     f->is_due = false;
     f->pusher.is_waiting = false;
@@ -83,8 +89,8 @@ follower_enter(struct td_follower *f, enum follower_state state)
 void
 follower_hold(struct td_follower *f)
 {
-    bool is_live_held = f->is_paused || f->state == FOLLOWER_FILLING;
-    bool is_held = f->is_paused;
+    bool is_held = f->is_paused != 0;
+    bool is_live_held = is_held || f->state == FOLLOWER_FILLING;
 
     if (f->live && f->connection.is_held != is_live_held) {
         f->connection.is_held = is_live_held;
@@ -103,6 +109,17 @@ follower_hold(struct td_follower *f)
     else
         return;
     f->is_held = is_held;
+}
+
+void
+follower_unpause(struct td_follower *f, unsigned by)
+{
+    f->is_paused &= ~by;
+    if (f->is_paused || f->state == FOLLOWER_ENDED)
+        return;
+    if (f->state != FOLLOWER_RESTING || f->is_due)
+        timer_start(&f->timer, 0);
+    f->is_due = false;
 }
 
 void
@@ -581,6 +598,7 @@ follower_free(void *follower)
     drop_exchanges(f);
     follower_drop_check(f);
     buf_fini(&f->checkpoint.kept);
+    timer_stop(&f->checkpoint.later);
     timer_stop(&f->timer);
     if (!f->is_calling)
         close_files(f);
@@ -592,6 +610,22 @@ follower_is_here(struct td_follower *f)
 {
     f->is_calling = false;
     return !f->retired.is_over;
+}
+
+bool
+follower_checkpoint_turn(struct td_follower *f)
+{
+    return f->state != FOLLOWER_LIVE || f->checkpoint.fetch ||
+           !follower_checkpoint_is_due(f, false) ||
+           f->phases[FOLLOWER_PROVING]->check(f);
+}
+
+bool
+follower_reach(struct td_follower *f)
+{
+    return follower_checkpoint_is_due(f, true)
+               ? f->phases[FOLLOWER_PROVING]->begin(f)
+               : follower_fail(f, STATUS_OK, "%s", "");
 }
 
 bool

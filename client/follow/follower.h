@@ -69,6 +69,9 @@ struct phase {
      * Called when no page, history or baseline is under way. NULL: there is
      * nothing to do. */
     bool (*go_on)(struct td_follower *f);
+
+    /* Of FOLLOWER_PROVING alone: checks the place beside the state. */
+    bool (*check)(struct td_follower *f);
 };
 
 extern const struct phase phase_discovery, phase_check, phase_checkpoint,
@@ -220,10 +223,14 @@ struct follower_comparison {
 struct checkpoint_tile;
 
 struct follower_checkpoint {
-    bool is_loaded;     /* `kept` was read from its file */
-    struct buf kept;    /* the last checkpoint that was right; or empty */
-    int64_t time_s;     /* its time; 0: of a run before, or unknown */
+    bool is_loaded;  /* `kept` was read from its file */
+    struct buf kept; /* the last checkpoint that was right; or empty */
+    struct position signed_to; /* its end; epoch "": of a run before */
+    struct position proven;    /* the last place that it had; or epoch "" */
+    int64_t time_s;            /* its time; 0: of a run before, or unknown */
     int64_t due_ms;     /* of the next look; 0: before the next message */
+    int64_t asked_ms;   /* when the last one was asked for */
+    struct timer later; /* changes are held, and the next is asked for then */
     uint64_t asked_seq; /* the follower's at the last look */
 
     /* The check. */
@@ -235,9 +242,23 @@ struct follower_checkpoint {
     struct fetch *fetch; /* of the text or a tile; NULL: none is under way */
     struct buf text;
     uint64_t size;
-    struct checkpoint_tile **tiles;
+    struct checkpoint_tile **tiles; /* of earlier checks, too */
     size_t n_tiles;
+    size_t asked_tile;
 };
+
+/* With a key: changes in delivery.batch that wait until the signed tree has them
+ * (R-452). */
+struct follower_held {
+    bool is;
+    bool is_cut;     /* their message has more */
+    bool is_limited; /* the last ones were dropped: the tree has a part */
+    uint64_t after;  /* of their message */
+    struct message_sequence before; /* the place, should they be dropped */
+};
+
+/* Who pauses a follower. */
+enum { PAUSED_BY_CALLER = 1, PAUSED_FOR_PROOF = 2 };
 
 /* The end, called once; the caller still frees the follower. */
 typedef void follower_end_fn(const struct problem *why, void *user);
@@ -263,9 +284,9 @@ struct td_follower {
     struct follower_plan plan; /* its functions and their users */
 
     enum follower_state state;
-    bool is_paused;  /* by the caller */
-    bool is_due;     /* the timer expired in a pause: do its work then */
-    bool is_calling; /* a callback runs */
+    unsigned is_paused; /* by these */
+    bool is_due;        /* the timer expired in a pause: do its work then */
+    bool is_calling;    /* a callback runs */
     struct retired retired;
     struct timer timer;
 
@@ -295,6 +316,7 @@ struct td_follower {
     struct follower_rebase rebase;
     struct follower_comparison comparison;
     struct follower_checkpoint checkpoint;
+    struct follower_held held;
 };
 
 /* follower_api.c */
@@ -316,13 +338,8 @@ bool follower_has_beginning(const struct td_follower *f);
 
 /* phase_checkpoint.c */
 
-/* Begins a check that is due, beside a live connection. False: the follower has
- * ended. */
-bool follower_checkpoint_turn(struct td_follower *f);
-
-/* The follower is at the end that it was to reach: ends, once the checkpoint is
- * right, too. False. */
-bool follower_reach(struct td_follower *f);
+/* Asks for the checkpoint that held changes wait for: a timer_fn. */
+void follower_checkpoint_ask(void *follower);
 
 /* phase_catch_up.c */
 
@@ -432,6 +449,18 @@ void follower_enter(struct td_follower *f, enum follower_state state);
 /* Continues the phase of the present state, or holds or resumes the exchange
  * that is under way: a timer_fn. */
 void follower_continue(void *follower);
+
+/* Begins a check that is due, beside a live connection. False: the follower has
+ * ended. */
+bool follower_checkpoint_turn(struct td_follower *f);
+
+/* The follower is at the end that it was to reach: ends, once the checkpoint is
+ * right, too. False. */
+bool follower_reach(struct td_follower *f);
+
+/* Ends a pause `by` somebody: if it was the last one, the work goes on in the
+ * next turn of the loop. */
+void follower_unpause(struct td_follower *f, unsigned by);
 
 /* The epoch that the follower reads; "": it does not know. `head`: room. */
 const char *follower_epoch(const struct td_follower *f, struct position *head);

@@ -33,6 +33,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->running = (struct running){.close = follower_free, .owner = f};
     f->phases = phases;
     timer_init(&f->timer, client->loop, follower_continue, f);
+    timer_init(&f->checkpoint.later, client->loop, follower_checkpoint_ask, f);
     f->plan = *plan;
     if (!plan->message_user)
         f->plan.message_user = plan->user;
@@ -171,7 +172,7 @@ td_follower_kind(const struct td_follower *follower)
 void
 td_follower_pause(struct td_follower *follower)
 {
-    follower->is_paused = true;
+    follower->is_paused |= PAUSED_BY_CALLER;
     if (!follower->is_calling) /* else deliver does so after the callback */
         follower_hold(follower);
 }
@@ -181,14 +182,9 @@ td_follower_pause(struct td_follower *follower)
 void
 td_follower_resume(struct td_follower *follower)
 {
-    follower->is_paused = false;
     follower->attempts.new_ms =
         clock_steady_ms(); /* the pause does not count as silence */
-    if (follower->state == FOLLOWER_ENDED)
-        return;
-    if (follower->state != FOLLOWER_RESTING || follower->is_due)
-        timer_start(&follower->timer, 0);
-    follower->is_due = false;
+    follower_unpause(follower, PAUSED_BY_CALLER);
 }
 
 void

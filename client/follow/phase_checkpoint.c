@@ -6,9 +6,12 @@
  *     it is caught up     --> PROVING                    --> ends
  *     each CHECK_MS       --> the same beside LIVE
  *
- * Nothing is handed over on a new connection before its checkpoint is right.
- * What a tree does not have yet, the next one has to have: the digest of the
- * place says which history came.
+ *     changes have come   --> held back until the tree has them
+ *
+ * With a key nothing is handed over that the signed tree does not have (R-452).
+ * Without one the first check comes before the first change, and what a tree
+ * does not have yet, the next one has to have: the digest of the place says
+ * which history came.
  *
  * The reads of trust_progress do not wait: one that lacks a tile asks for it,
  * and the check begins anew when that has come.
@@ -22,10 +25,13 @@
 #include "proto/fnv1a.h"
 
 #define CHECK_MS 300000 /* between two looks */
+#define HELD_MS  1000   /* between two while changes are held */
 #define STALE_S  900    /* an age that is worth a report */
 
-/* A proof of two ways through a tree of 2^64 leaves has fewer. */
-#define TILES_MAX 64
+/* A proof of two ways through a tree of 2^64 leaves has fewer; and how many of
+ * earlier checks are kept. */
+#define TILES_MAX  64
+#define TILES_KEPT 16
 
 struct checkpoint_tile {
     unsigned level, wide;
@@ -72,32 +78,58 @@ store(struct td_follower *f, const char *what, struct slice text,
                : STATUS_OK;
 }
 
-/* Goes on with what waits for the check. */
-static void
-release(struct td_follower *f)
+/* The tree ends within what came, or before. What it has is read again and
+ * handed over, the rest when it has more. False. */
+static bool
+wait_for_more(struct td_follower *f)
 {
-    if (f->state == FOLLOWER_PROVING)
-        timer_start(&f->timer, 0);
+    const struct position *end = &f->checkpoint.signed_to;
+    struct problem why = {""};
+
+    f->held.is_limited = f->search.is_caught_up = true; /* lists are not cut */
+    if (f->held.is && end->seq > f->held.before.at.seq)
+        return follower_rest(f, 0);
+    problem(&why, STATUS_UNREACHABLE,
+            "%.300s signs %" PRIu64 " entries: later ones are held back until "
+            "it does",
+            f->offered.checkpoint, end->seq);
+    f->attempts.n_heard = 0; /* what was heard is heard again: pauses grow */
+    return follower_trouble(f, &why);
 }
 
-static void
+/* Goes on with what waits for the check. False: the follower has ended. */
+static bool
+release(struct td_follower *f)
+{
+    struct td_message m = {.kind = TD_CHANGES, .after = f->held.after};
+
+    if (f->state == FOLLOWER_PROVING)
+        timer_start(&f->timer, 0);
+    if (!f->held.is)
+        return true;
+    f->held.is = false;
+    f->held.is_limited = f->held.is_cut;
+    follower_unpause(f, PAUSED_FOR_PROOF);
+    return deliver_collected(f, &m) &&
+           (!f->held.is_limited || wait_for_more(f));
+}
+
+static bool
 fail(struct td_follower *f, const struct problem *why)
 {
     struct follower_checkpoint *c = &f->checkpoint;
-    bool is_awaited = f->state == FOLLOWER_PROVING;
+    bool is_awaited = f->state == FOLLOWER_PROVING || f->held.is;
 
     c->due_ms = is_awaited ? 0 : clock_steady_ms() + FOLLOWER_PAUSE_LAST;
     follower_drop_check(f);
     if (why->rc != STATUS_UNREACHABLE)
-        follower_end(f, why);
-    else if (is_awaited)
-        follower_trouble(f, why);
-    else
-        follower_report(f, why->text, 0);
+        return follower_end(f, why);
+    return is_awaited ? follower_trouble(f, why)
+                      : follower_report(f, why->text, 0);
 }
 
 /* Keeps both texts, which contradict each other, and refuses the history. */
-static void
+static bool
 refuse(struct td_follower *f, const char *fault, const char *root,
        const struct problem *why)
 {
@@ -123,11 +155,12 @@ refuse(struct td_follower *f, const char *fault, const char *root,
                         : name_of(f, "evidence").text);
     follower_drop_check(f);
     buf_clear(&c->kept); /* the caller may accept the new one */
+    c->signed_to.epoch[0] = c->proven.epoch[0] = '\0';
     c->due_ms = 0;
-    follower_refuse_history(f, &reason, root);
+    return follower_refuse_history(f, &reason, root);
 }
 
-static void judge(struct td_follower *f);
+static bool judge(struct td_follower *f);
 
 static bool
 ask(struct td_follower *f, const char *url, fetch_end_fn *on_end)
@@ -164,7 +197,7 @@ on_tile(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct td_follower *f = user;
     struct follower_checkpoint *c = &f->checkpoint;
-    struct checkpoint_tile *tile = c->tiles[c->n_tiles - 1];
+    struct checkpoint_tile *tile = c->tiles[c->asked_tile];
     struct problem bad;
 
     c->fetch = NULL;
@@ -183,12 +216,12 @@ on_tile(struct fetch_answer *answer, const struct problem *why, void *user)
     }
 }
 
-/* Asks for the last one of the tiles. */
+/* Asks for the tile that is missing. */
 static bool
 ask_tile(struct td_follower *f)
 {
     const struct follower_checkpoint *c = &f->checkpoint;
-    const struct checkpoint_tile *tile = c->tiles[c->n_tiles - 1];
+    const struct checkpoint_tile *tile = c->tiles[c->asked_tile];
     size_t prefix = strlen(f->offered.checkpoint) - strlen("checkpoint");
     char path[TILE_PATH_SIZE];
     struct buf url = {.max = 65536};
@@ -203,31 +236,46 @@ ask_tile(struct td_follower *f)
     return is_asked;
 }
 
-/* Each tile that is missing is asked for, then the check begins anew. */
-static enum status
-read_tile(const struct tree_tiles *tiles, unsigned level, uint64_t number,
-          unsigned width, struct digest *hashes, struct problem *why)
+/* The tile in memory, or a new one; NULL: no memory. */
+static struct checkpoint_tile *
+find_tile(struct follower_checkpoint *c, unsigned level, uint64_t number)
 {
-    struct follower_checkpoint *c = tiles->user;
     struct checkpoint_tile **more, *tile;
 
-    for (size_t i = 0; i < c->n_tiles; i++)
-        if (c->tiles[i]->level == level && c->tiles[i]->number == number) {
-            memcpy(hashes, c->tiles[i]->hashes, width * sizeof(*hashes));
-            return STATUS_OK;
-        }
-    if (c->n_tiles == TILES_MAX)
-        return problem(why, STATUS_MALFORMED, "the proof has too many tiles");
+    for (c->asked_tile = 0; c->asked_tile < c->n_tiles; c->asked_tile++) {
+        tile = c->tiles[c->asked_tile];
+        if (tile->level == level && tile->number == number)
+            return tile;
+    }
     more =
         realloc(c->tiles, (c->n_tiles + 1) * sizeof(struct checkpoint_tile *));
     c->tiles = more ? more : c->tiles;
     tile = more ? memory_new(1, sizeof(*tile)) : NULL;
     if (!tile)
-        return problem_memory(why);
+        return NULL;
     tile->level = level;
     tile->number = number;
+    return more[c->n_tiles++] = tile;
+}
+
+/* Each tile that is missing is asked for, then the check begins anew. Those of
+ * earlier checks do as far as they go: most places lie in one tile. */
+static enum status
+read_tile(const struct tree_tiles *tiles, unsigned level, uint64_t number,
+          unsigned width, struct digest *hashes, struct problem *why)
+{
+    struct follower_checkpoint *c = tiles->user;
+    struct checkpoint_tile *tile = find_tile(c, level, number);
+
+    if (!tile)
+        return problem_memory(why);
+    if (tile->wide >= width) {
+        memcpy(hashes, tile->hashes, width * sizeof(*hashes));
+        return STATUS_OK;
+    }
+    if (c->n_tiles > TILES_MAX + TILES_KEPT)
+        return problem(why, STATUS_MALFORMED, "the proof has too many tiles");
     tile->wide = tree_tile_width(c->size, level, number);
-    more[c->n_tiles++] = tile;
     return problem(why, STATUS_AGAIN, "a tile is asked for");
 }
 
@@ -263,7 +311,7 @@ report_age(struct td_follower *f)
     return follower_report(f, text, 0);
 }
 
-static void
+static bool
 judge(struct td_follower *f)
 {
     struct follower_checkpoint *c = &f->checkpoint;
@@ -279,30 +327,36 @@ judge(struct td_follower *f)
     struct td_checkpoint found;
     struct problem why = {""};
     const char *fault = "";
+    bool is_new = !c->signed_to.epoch[0] ||
+                  !slice_equal(buf_slice(&c->text), buf_slice(&c->kept));
     enum status rc =
         trust_progress(&progress, buf_slice(&c->text), &found, &fault, &why);
 
-    if (rc == STATUS_AGAIN) {
-        ask_tile(f);
-        return;
-    }
+    if (rc == STATUS_AGAIN)
+        return ask_tile(f);
     if (rc)
         problem_prefix(&why, rc, "%.300s: ", f->offered.checkpoint);
-    else
+    else if (is_new)
         rc = store(f, "checkpoint", buf_slice(&c->text), &why);
     c->is_lagging = !rc && c->has_digest && c->at.seq > c->size;
-    if (rc == STATUS_DIFFERENT && is_of_history(fault)) {
-        refuse(f, fault, found.root, &why);
-    } else if (rc) {
-        fail(f, &why);
-    } else {
-        buf_clear(&c->kept);
-        buf_add_slice(&c->kept, buf_slice(&c->text));
-        c->time_s = found.time_s;
-        follower_drop_check(f);
-        if (report_age(f))
-            release(f);
+    if (rc == STATUS_DIFFERENT && is_of_history(fault))
+        return refuse(f, fault, found.root, &why);
+    if (rc)
+        return fail(f, &why);
+    buf_clear(&c->kept);
+    buf_add_slice(&c->kept, buf_slice(&c->text));
+    c->signed_to = c->at;
+    c->signed_to.seq = c->size;
+    c->time_s = found.time_s;
+    if (f->held.is && c->is_lagging) {
+        c->due_ms = 0;
+        buf_fini(&c->text);
+        return wait_for_more(f);
     }
+    if (c->has_digest && !c->is_lagging)
+        c->proven = c->at;
+    buf_fini(&c->text);
+    return (!is_new || report_age(f)) && release(f);
 }
 
 static void
@@ -323,13 +377,37 @@ on_text(struct fetch_answer *answer, const struct problem *why, void *user)
 }
 
 static bool
+ask_checkpoint(struct td_follower *f)
+{
+    struct follower_checkpoint *c = &f->checkpoint;
+    char *witnessed = NULL;
+
+    c->asked_ms = clock_steady_ms();
+    c->due_ms = c->asked_ms + CHECK_MS;
+    c->is_witnessed = f->client->trust && f->client->trust->required > 0;
+    if (!c->is_witnessed)
+        return ask(f, f->offered.checkpoint, on_text);
+    if (asprintf(&witnessed, "%s?witnessed", f->offered.checkpoint) < 0)
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+    ask(f, witnessed, on_text);
+    free(witnessed);
+    return true;
+}
+
+void
+follower_checkpoint_ask(void *follower)
+{
+    ask_checkpoint(follower);
+}
+
+static bool
 begin_check(struct td_follower *f)
 {
     const struct message_sequence *order = &f->place.order;
     struct follower_checkpoint *c = &f->checkpoint;
     const char *url = f->offered.checkpoint;
     struct position head = {.seq = 0};
-    char *witnessed = NULL;
+    int64_t wait_ms = c->asked_ms + HELD_MS - clock_steady_ms();
 
     if (!url || !slice_ends(slice_of(url), "/checkpoint"))
         return follower_fail(f, STATUS_REFUSED,
@@ -337,8 +415,12 @@ begin_check(struct td_follower *f)
                              "history",
                              f->offered.url);
     load_kept(f);
-    follower_drop_check(f);
-    if (!c->is_lagging || strcmp(c->at.epoch, order->at.epoch) != 0) {
+    if (c->fetch || c->n_tiles > TILES_KEPT ||
+        strcmp(c->at.epoch, order->at.epoch) != 0)
+        follower_drop_check(f);
+    buf_fini(&c->text);
+    if (f->held.is || !c->is_lagging ||
+        strcmp(c->at.epoch, order->at.epoch) != 0) {
         c->at = order->at;
         slice_copy(c->at.epoch, sizeof(c->at.epoch),
                    slice_of(follower_epoch(f, &head)));
@@ -346,30 +428,17 @@ begin_check(struct td_follower *f)
         c->digest = order->digest;
     }
     c->asked_seq = order->at.seq;
-    c->due_ms = clock_steady_ms() + CHECK_MS;
-    c->is_witnessed = f->client->trust && f->client->trust->required > 0;
-    if (!c->is_witnessed)
-        return ask(f, url, on_text);
-    if (asprintf(&witnessed, "%s?witnessed", url) < 0)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    ask(f, witnessed, on_text);
-    free(witnessed);
-    return true;
-}
-
-bool
-follower_checkpoint_turn(struct td_follower *f)
-{
-    return f->state != FOLLOWER_LIVE || f->checkpoint.fetch ||
-           !follower_checkpoint_is_due(f, false) || begin_check(f);
-}
-
-bool
-follower_reach(struct td_follower *f)
-{
-    return follower_checkpoint_is_due(f, true)
-               ? f->phases[FOLLOWER_PROVING]->begin(f)
-               : follower_fail(f, STATUS_OK, "%s", "");
+    if (f->held.is && c->signed_to.seq >= c->at.seq &&
+        !strcmp(c->signed_to.epoch, c->at.epoch)) {
+        c->text.max = c->kept.max;
+        buf_add_slice(&c->text, buf_slice(&c->kept));
+        return judge(f);
+    }
+    if (f->held.is && c->asked_ms && wait_ms > 0) {
+        timer_start(&c->later, wait_ms);
+        return true;
+    }
+    return ask_checkpoint(f);
 }
 
 static bool
@@ -387,4 +456,5 @@ go_on(struct td_follower *f)
     return f->checkpoint.fetch ? false : follower_go(f);
 }
 
-const struct phase phase_checkpoint = {.begin = begin_proving, .go_on = go_on};
+const struct phase phase_checkpoint = {
+    .begin = begin_proving, .go_on = go_on, .check = begin_check};

@@ -128,7 +128,8 @@ on_live_end(const struct live_end *end, void *user)
     f->connection.is_held = false;
     f->connection.end = *end;
     f->connection.has_end = true;
-    if (f->state != FOLLOWER_FILLING) /* else its messages come first */
+    if (f->state != FOLLOWER_FILLING && !f->held.is) /* else its messages come
+                                                        first */
         handle_end(f);
 }
 

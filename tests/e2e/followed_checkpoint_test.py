@@ -517,6 +517,7 @@ def test_a_history_waits_for_a_tree_that_is_large_enough(scene, monkeypatch):
 
 
 # Witnesses cosign a checkpoint some time after the broker has signed it.
+@pytest.mark.parametrize("follow", ["python", "javascript"], indirect=True)
 def test_the_checkpoint_that_witnesses_have_cosigned_is_asked_for(scene, follow):
     one = scene(3)
     text, witness = one.checkpoint(one.hashes[:2]), Key()
@@ -538,19 +539,61 @@ def keys(tmp_path):
     return write
 
 
+# what the tree that is to be believed does not have yet is held back, and said.
+@pytest.mark.parametrize("by", ["signature", "witness"])
+def test_what_is_not_signed_yet_is_held_back(scene, start, keys, tmp_path, by):
+    one, witness = scene(3), Key()
+    what = {"signature": "checkpoint", "witness": "checkpoint?witnessed"}[by]
+
+    def sign(n):
+        text = one.checkpoint(one.hashes[:n])
+        body = text.partition("\n\n")[0] + "\n"
+        one.lie(what, text + witness.cosign("w.example", body))
+
+    sign(2)
+    options = ["--from-start", "--verbose", "--key", keys(one.verifier)]
+    if by == "witness":
+        witnesses = tmp_path / "witnesses"
+        witnesses.write_text(witness.verifier("w.example", 4) + "\n")
+        options += ["--witness", witnesses]
+    following = start("tidings", "follow", one.url, *options)
+    said = "signs 2 entries: later ones are held back until it does"
+    following.err.find(lambda line: said in line)
+    following.out.wait(2)
+    assert len(following.out) == 2
+    sign(3)
+    following.out.wait(3)
+
+
 def lie_about_the_last(one):
     hashes = [*one.hashes[:-1], bytes(32)]
     one.lie("checkpoint", one.checkpoint(hashes))
     one.lie(f"tile/0/000.p/{len(hashes)}", b"".join(hashes))
 
 
-# At the beginning there is no digest to compare; the first message brings it.
+# At the beginning there is no digest to compare; the first message brings it, and waits.
 def test_a_command_that_goes_on_ends_at_the_first_contradiction(scene, run, keys):
     one = scene(3)
     lie_about_the_last(one)
     options = ["--from-start", "--key", keys(one.verifier)]
     done = run("tidings", "follow", one.url, *options, status=REWOUND)
     assert "is not the one that came; nothing more is taken" in done.errors()
+    assert not done.out
+
+
+# While changes come, one checkpoint a second is asked for, and the tiles that are at hand do.
+def test_proofs_cost_little_while_changes_come(scene, start, keys):
+    one = scene(300)
+    following = start("tidings", "follow", one.url, "--from-start", "--key", keys(one.verifier))
+    following.out.wait(300)
+    began = time.monotonic()
+    for _ in range(200):
+        one.set.post(1)
+    following.out.wait(500)
+    asked = [path.rpartition("/sets/news/")[2] for path in one.liar.asked]
+    n = asked.count("checkpoint")
+    assert n <= 3 + time.monotonic() - began
+    assert len([path for path in asked if path.startswith("tile/")]) <= 3 * n
 
 
 def test_a_mirror_takes_nothing_from_a_split_view(scene, run, keys, tmp_path):
