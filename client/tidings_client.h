@@ -223,26 +223,61 @@ TD_API enum td_status td_trust(struct td_client *client, const char *keys,
  * with the signatures that td_trust demands: on each connection before the
  * first message, each five minutes, and before until_caught_up ends. The tree
  * has to continue that of the last checkpoint, and to have the history that
- * came. td_sync does so by itself if td_trust was called, with files in its
- * directory.
+ * came. After td_trust changes are handed over once the signed tree has them;
+ * while they wait, one checkpoint a second is asked for. td_sync does so by
+ * itself if td_trust was called, with files in its directory.
  *
  * A signed checkpoint that contradicts the last one, or the history that came,
  * ends the follower with TD_REWOUND; a wrong or missing signature with
  * TD_DIFFERENT; a set without checkpoints with TD_REFUSED. If a checkpoint is
- * older than the last one, the follower reports trouble and asks again.
+ * older than the last one, or lacks what came, the follower reports trouble and
+ * asks again.
  *
  * path  the last checkpoint of a set is kept in PATH.checkpoint-HASH, and two
  *       texts that contradict each other in PATH.evidence-HASH, with a hash of
  *       the set's URL. NULL: in memory, and no evidence. Copied.
  *
  * Thread   as the handle, before the followers.
- * Errors   TD_MEMORY. Since 1.1.
+ * Errors   TD_MEMORY. Since 1.1. R-452
  */
 TD_API enum td_status td_keep_checkpoints(struct td_client *client,
                                           const char *path);
 
-/* The checkpoint that the last td_verify has checked, lent until the next call;
- * NULL: none. Since 1.1. */
+/*
+ * A checkpoint that a follower has checked.
+ *
+ * text      the signed note.
+ * fault     NULL: it is right, and td_checkpoint describes it. Else
+ *           "malformed"; "origin", of another log; "signature"; "witnesses",
+ *           which are too few or wrong; "smaller", than the last one, and
+ *           later; "root", another one for the same size; "inconsistent", does
+ *           not continue the last one; or "digest", has another history. The
+ *           follower ends then.
+ * evidence  what it contradicts: the last checkpoint, or the position and the
+ *           digest of the log there; NULL: nothing.
+ *
+ * The texts are lent until the return.
+ */
+typedef void td_checkpoint_fn(const char *text, const char *fault,
+                              const char *evidence, void *user);
+
+/*
+ * Calls a function with each new checkpoint of the handle's followers
+ * (td_keep_checkpoints), on their thread. It may close nothing.
+ *
+ * kept  the text of the last checkpoint, of a program that keeps it itself: for
+ *       sets of that origin without a file. NULL: none. Copied.
+ *
+ * Thread   as the handle, before the followers.
+ * Errors   TD_MEMORY. Since 1.1.
+ */
+TD_API enum td_status td_on_checkpoint(struct td_client *client,
+                                       const char *kept,
+                                       td_checkpoint_fn *on_checkpoint,
+                                       void *user);
+
+/* The last checkpoint that td_verify or a follower has checked, and that was
+ * right, lent until the next one; NULL: none. Since 1.1. */
 TD_API const struct td_checkpoint *td_checkpoint(struct td_client *client);
 
 /* Upper limits of what a source can make the handle read and write; 0: no

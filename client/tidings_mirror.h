@@ -337,37 +337,6 @@ td_prove(struct td_client *client, const char *set_url, uint64_t seq,
          void (*on_proof)(const char *proof, size_t size, void *user),
          void *user);
 
-/*
- * Checks the checkpoint of a set for a follower: it has to be signed as
- * td_trust demands, its tree has to continue that of the last checkpoint, and
- * to have the history that came. td_checkpoint then describes it.
- *
- * kept           the text of the last checkpoint; NULL: none. One with another
- *                origin does not count.
- * position       of the follower, "EPOCH-SEQ".
- * digest         of the log up to it (td_message); a smaller tree is not asked
- *                for it; NULL: unknown.
- * on_checkpoint  gets the text, lent. `fault` is NULL if all is right, else
- *                "malformed"; "origin", of another log; "signature";
- *                "witnesses", which are too few or wrong; "smaller", than the
- *                last one, and later; "root", another one for the same size;
- *                "inconsistent", does not continue the last one; or "digest",
- *                has another history.
- *
- * Thread   blocks.
- * Errors   TD_DIFFERENT  there is a fault
- *          TD_REFUSED    the set has no checkpoint
- *          TD_UNREACHABLE, also if the checkpoint is smaller than the last one,
- *                        and was made before it: ask again
- *          TD_INVALID, TD_BROKEN, TD_STOPPED, TD_MEMORY
- * Since 1.1.
- */
-TD_API enum td_status td_check_checkpoint(
-    struct td_client *client, const char *set_url, const char *kept,
-    const char *position, const char *digest,
-    void (*on_checkpoint)(const char *text, const char *fault, void *user),
-    void *user);
-
 #ifdef __cplusplus
 }
 #endif

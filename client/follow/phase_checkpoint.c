@@ -51,11 +51,15 @@ static void
 load_kept(struct td_follower *f)
 {
     struct follower_checkpoint *c = &f->checkpoint;
+    const char *given = f->client->checkpoint_kept;
     char *room = NULL;
     ssize_t n = -1;
 
+    if (c->is_loaded)
+        return;
+    c->is_loaded = true;
     c->kept.max = NOTE_BYTES_MAX;
-    if (!c->is_loaded && f->client->checkpoint_dir)
+    if (f->client->checkpoint_dir)
         room = buf_room(&c->kept, NOTE_BYTES_MAX);
     if (room)
         n = file_read(AT_FDCWD,
@@ -63,9 +67,10 @@ load_kept(struct td_follower *f)
                                 name_of(f, "checkpoint").text)
                           .text,
                       room, NOTE_BYTES_MAX);
-    c->is_loaded = true;
     if (n > 0)
         c->kept.size = (size_t)n;
+    else if (n < 0 && given)
+        buf_add_text(&c->kept, given);
 }
 
 static enum status
@@ -76,6 +81,24 @@ store(struct td_follower *f, const char *what, struct slice text,
                ? file_store_in(f->client->checkpoint_dir, name_of(f, what).text,
                                text, false, why)
                : STATUS_OK;
+}
+
+/* Tells the caller of the checkpoint (td_on_checkpoint). */
+static void
+tell(struct td_follower *f, const char *fault, struct slice evidence)
+{
+    const struct td_client *client = f->client;
+    struct slice text = buf_slice(&f->checkpoint.text);
+    char *note = NULL, *other = NULL;
+
+    if (client->on_checkpoint)
+        note = slice_dup(text);
+    if (note && evidence.size > 0)
+        other = slice_dup(evidence);
+    if (note)
+        client->on_checkpoint(note, fault, other, client->checkpoint_user);
+    free(note);
+    free(other);
 }
 
 /* The tree ends within what came, or before. What it has is read again and
@@ -137,13 +160,15 @@ refuse(struct td_follower *f, const char *fault, const char *root,
     struct buf both = {.max = 3 * NOTE_BYTES_MAX};
     struct problem reason, unkept = {""};
     const char *dir = f->client->checkpoint_dir; /* with its "/", or "." */
+    bool is_place = !strcmp(fault, "digest");
 
-    if (!strcmp(fault, "digest"))
-        buf_add_format(&both, "%s-%" PRIu64 " %s\n", c->at.epoch, c->at.seq,
+    if (is_place)
+        buf_add_format(&both, "%s-%" PRIu64 " %s", c->at.epoch, c->at.seq,
                        digest_text(&c->digest).text);
     else
         buf_add_slice(&both, buf_slice(&c->kept));
-    BUF_ADD(&both, "\n");
+    tell(f, fault, buf_slice(&both));
+    buf_add_text(&both, is_place ? "\n\n" : "\n");
     buf_add_slice(&both, buf_slice(&c->text));
     (void)!store(f, "evidence", buf_slice(&both), &unkept);
     buf_fini(&both);
@@ -324,13 +349,13 @@ judge(struct td_follower *f)
         .tiles = {read_tile, c},
         .size = &c->size,
     };
-    struct td_checkpoint found;
+    struct td_checkpoint *found = &f->client->checkpoint;
     struct problem why = {""};
     const char *fault = "";
     bool is_new = !c->signed_to.epoch[0] ||
                   !slice_equal(buf_slice(&c->text), buf_slice(&c->kept));
     enum status rc =
-        trust_progress(&progress, buf_slice(&c->text), &found, &fault, &why);
+        trust_progress(&progress, buf_slice(&c->text), found, &fault, &why);
 
     if (rc == STATUS_AGAIN)
         return ask_tile(f);
@@ -340,14 +365,18 @@ judge(struct td_follower *f)
         rc = store(f, "checkpoint", buf_slice(&c->text), &why);
     c->is_lagging = !rc && c->has_digest && c->at.seq > c->size;
     if (rc == STATUS_DIFFERENT && is_of_history(fault))
-        return refuse(f, fault, found.root, &why);
+        return refuse(f, fault, found->root, &why);
+    if (rc == STATUS_DIFFERENT)
+        tell(f, fault, SLICE(""));
     if (rc)
         return fail(f, &why);
+    if (is_new)
+        tell(f, NULL, SLICE(""));
     buf_clear(&c->kept);
     buf_add_slice(&c->kept, buf_slice(&c->text));
     c->signed_to = c->at;
     c->signed_to.seq = c->size;
-    c->time_s = found.time_s;
+    c->time_s = found->time_s;
     if (f->held.is && c->is_lagging) {
         c->due_ms = 0;
         buf_fini(&c->text);

@@ -257,6 +257,7 @@ td_close(struct td_client *client)
     free(client->trust);
     free(client->checkpoint_dir);
     free(client->checkpoint_name);
+    free(client->checkpoint_kept);
     if (client->stop_fd >= 0)
         close(client->stop_fd);
     free(client);

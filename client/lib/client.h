@@ -45,8 +45,11 @@ struct td_client {
     struct trust *trust; /* td_trust; NULL: no key is known */
     bool checks;         /* td_keep_checkpoints; the files: */
     char *checkpoint_dir, *checkpoint_name; /* or NULL */
-    struct td_checkpoint checkpoint;        /* td_checkpoint; origin "": none */
-    struct problem problem;                 /* of the last public call */
+    char *checkpoint_kept;                  /* td_on_checkpoint; or NULL */
+    td_checkpoint_fn *on_checkpoint;        /* or NULL */
+    void *checkpoint_user;
+    struct td_checkpoint checkpoint; /* td_checkpoint; origin "": none */
+    struct problem problem;          /* of the last public call */
 };
 
 /* What the public interface calls a status. STATUS_INVALID is an argument of

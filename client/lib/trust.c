@@ -328,3 +328,19 @@ td_keep_checkpoints(struct td_client *client, const char *path)
     client->checks = true;
     return client_end(client, STATUS_OK);
 }
+
+enum td_status
+td_on_checkpoint(struct td_client *client, const char *kept,
+                 td_checkpoint_fn *on_checkpoint, void *user)
+{
+    char *copy = kept ? strdup(kept) : NULL;
+
+    client_begin(client);
+    if (kept && !copy)
+        return client_end(client, problem_memory(&client->problem));
+    free(client->checkpoint_kept);
+    client->checkpoint_kept = copy;
+    client->on_checkpoint = on_checkpoint;
+    client->checkpoint_user = user;
+    return client_end(client, STATUS_OK);
+}

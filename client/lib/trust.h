@@ -44,7 +44,7 @@ struct trust_progress {
 /* Checks the signatures of a checkpoint. Then the new tree must continue the
  * last one, if both have the same origin, and must contain the digest at the
  * place, if the tree reaches that far. STATUS_DIFFERENT: *fault names what is
- * wrong (td_check_checkpoint). STATUS_UNREACHABLE: the checkpoint has fewer
+ * wrong (td_checkpoint_fn). STATUS_UNREACHABLE: the checkpoint has fewer
  * entries than the last one, and an earlier time. STATUS_INVALID: `kept` is no
  * checkpoint. Or what the tiles return. */
 MUST_CHECK enum status trust_progress(const struct trust_progress *p,

@@ -61,11 +61,3 @@ enum status verify_proof(struct verify *v, const char *where,
 enum status verify_proof_file(struct verify *v, const char *path);
 enum status verify_fetch_proof(struct verify *v, uint64_t seq,
                                struct buf *body);
-
-/* Checks a checkpoint of the log v->chain.epoch by tiles from the web. The tree
- * has to continue that of `kept`, if both have the same origin. With
- * `has_digest` its tree has v->chain.digest at v->chain.last, or is smaller.
- * STATUS_DIFFERENT: *fault names what is wrong (td_check_checkpoint). */
-enum status verify_progress(struct verify *v, struct slice bytes,
-                            struct slice kept, bool has_digest,
-                            const char **fault);

@@ -266,29 +266,6 @@ verify_read_checkpoint(struct verify *v, const char *dir, struct buf *body)
     return read_small(v, v->checkpoint_name, body);
 }
 
-enum status
-verify_progress(struct verify *v, struct slice bytes, struct slice kept,
-                bool has_digest, const char **fault)
-{
-    struct td_client *client = v->client;
-    const struct trust_progress progress = {
-        .trust = client->trust,
-        .kept = kept,
-        .epoch = v->chain.epoch,
-        .seq = v->chain.last,
-        .digest = has_digest ? &v->chain.digest : NULL,
-        .tiles = {read_tile, v},
-        .size = &v->signed_size,
-    };
-    struct problem why = {""};
-    enum status rc =
-        trust_progress(&progress, bytes, &client->checkpoint, fault, &why);
-
-    return rc ? client_fail(client, rc, "%.800s: %s", v->checkpoint_url,
-                            why.text)
-              : rc;
-}
-
 /* Makes the leaf of a proof, of what its `extra` has. */
 static enum status
 make_leaf(struct verify *v, const struct tlog_proof *proof, char *bytes,

@@ -9,12 +9,21 @@ import json
 import os
 import select
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Literal
 
-from tidings._checkpoint import Check, Checker, Keys, OnCheckpoint, trust, trust_of
-from tidings._errors import Error, Invalid, error_of, text
+from tidings._checkpoint import (
+    CheckpointError,
+    Keys,
+    OnCheckpoint,
+    Trust,
+    checkpoint_of,
+    keep,
+    read_kept,
+    trust,
+    trust_of,
+)
+from tidings._errors import Invalid, error_of, text
 from tidings._handle import LOOK_AGAIN_S, Access, Handle, Limits, OnTrouble, Path, fail
 from tidings._libtidings import ffi, lib
 
@@ -190,13 +199,13 @@ class _Feed(Handle):
         self.follower: Any = ffi.NULL
         self.messages: collections.deque[Message] = collections.deque()
         self.end: tuple[int, str] | None = None
-        self.checker: Checker | None = None
+        self.checkpoint_file: str | None = None
+        self.on_checkpoint: OnCheckpoint | None = None
+        self.fault: tuple[str, tuple[str, ...]] | None = None  # of a checkpoint
         self.is_stopping = False
         self._on_trouble = on_trouble
 
     def trouble(self, why: str, pause_s: float) -> None:
-        if self.checker:
-            self.checker.due_s = 0.0
         self.guard(self._on_trouble, why, pause_s)
 
     def next(self) -> Message | None:
@@ -219,8 +228,23 @@ class _Feed(Handle):
             status, why = self.end
             if status == lib.TD_OK:
                 raise StopIteration
-            raise error_of(self.client, status, why)
+            error = error_of(self.client, status, why)
+            if self.fault:
+                self.close()
+                error = CheckpointError(str(error), *self.fault)
+            raise error
         return None
+
+    def checked(self, note: str, fault: str | None, evidence: str | None) -> None:
+        """A checkpoint has come, which is right without a fault."""
+        if fault:
+            texts = (evidence, note) if evidence else (note,)
+            self.fault = fault, texts
+            return
+        if self.checkpoint_file:
+            keep(self.checkpoint_file, note)
+        if self.on_checkpoint:
+            self.on_checkpoint(checkpoint_of(self.client, note))
 
     def timeout_ms(self) -> int:
         """As of poll(2): until there may be work."""
@@ -315,16 +339,11 @@ class _Followed:
         self._has_baseline = baseline != "no"
         self._changes: Iterator[Change] = iter(())
         self._message: Message | None = None  # handed over, perhaps not applied yet
-        self._waiting: Message | None = None  # for a checkpoint
-        self._is_checked = False  # it waits no longer
         self._position: str | None = position
         try:
             keys = trust_of(verifier_key, witnesses, require_witnesses)
             if keys:
-                feed.check(trust(feed.client, keys))
-                beside = f"{os.fsdecode(state)}.checkpoint" if state else None
-                how_kept = (keys, checkpoint, beside, on_checkpoint)
-                feed.checker = Checker(access, *how_kept)
+                self._trust(keys, checkpoint, on_checkpoint)
             if self._state is not None:
                 kept = ffi.new("char[]", lib.TD_POSITION_SIZE)
                 feed.check(lib.td_position_read(feed.client, self._state, kept))
@@ -346,6 +365,17 @@ class _Followed:
         except BaseException:
             feed.close()
             raise
+
+    def _trust(self, keys: Trust, kept: str | None, on_checkpoint: OnCheckpoint | None) -> None:
+        feed = self._feed
+        if self._state is not None:
+            feed.checkpoint_file = f"{os.fsdecode(self._state)}.checkpoint"
+            kept = read_kept(feed.checkpoint_file) or kept
+        feed.on_checkpoint = on_checkpoint
+        how = (chars(kept), lib.feed_on_checkpoint, self._user)
+        feed.check(trust(feed.client, keys))
+        feed.check(lib.td_keep_checkpoints(feed.client, ffi.NULL))
+        feed.check(lib.td_on_checkpoint(feed.client, *how))
 
     @property
     def position(self) -> str | None:
@@ -371,38 +401,10 @@ class _Followed:
             if self._state is not None:
                 self._feed.write_position(self._state, done.position.encode())
             self._position = done.position
-            if self._feed.checker and done.last == 0:
-                self._feed.checker.due_s = 0.0  # no history had come
-        self._waiting = self._waiting or self._feed.next()
-        return self._waiting
-
-    def _check(self, message: Message) -> tuple[Check, Callable[[], int]] | None:
-        """The call that checks the checkpoint before this message is handed over. None:
-        none is due."""
-        checker = self._feed.checker
-        if self._feed.is_stopping or not self._feed.is_open:
-            raise StopIteration
-        is_due = checker and not self._is_checked and time.monotonic() >= checker.due_s
-        if not checker or not message.position or not is_due:
-            self._message, self._waiting, self._is_checked = message, None, False
-            self._changes = iter(message.changes)
-            return None
-        return checker.begin(message.set_url, message.position, message.digest)
-
-    def _checked(self, check: Check, error: Error | None = None) -> float:
-        """The seconds until it is checked again; 0: it is right. A failure ends the
-        follower."""
-        assert self._feed.checker
-        try:
-            pause_s = self._feed.checker.end(check, error)
-        except BaseException:
-            self._waiting = None
-            self._feed.close()
-            raise
-        self._is_checked = error is None
-        if error:
-            self._feed.trouble(str(error), pause_s)
-        return pause_s
+        self._message = self._feed.next()
+        if self._message:
+            self._changes = iter(self._message.changes)
+        return self._message
 
     def _refuse_baselines(self) -> None:
         """A loop over changes would not see that a baseline begins."""
@@ -452,9 +454,8 @@ class Follower(_Followed):
                         (a Sitemap); positions are of that file.
     max_delete_percent  of such a list; more are Refused; 100: no limit.
     verifier_key        the verifier keys of the set: lines of `tidingsd key show`.
-                        Then no message comes before the first checkpoint is right. The
-                        next ones are read after each lost connection, and after five
-                        minutes.
+                        Then changes come once a checkpoint that is right has them;
+                        while some wait, one is read each second.
     witnesses,          likewise the keys of those who have to cosign it: so many of
     require_witnesses   them; 0: all.
     checkpoint          the text of the last one; `state` keeps it in STATE.checkpoint.
@@ -483,14 +484,6 @@ class Follower(_Followed):
         while (message := self._take()) is None:
             timeout_ms, most_ms = self._feed.timeout_ms(), round(LOOK_AGAIN_S * 1000)
             watch.poll(min(timeout_ms, most_ms) if timeout_ms >= 0 else most_ms)
-        while todo := self._check(message):
-            try:
-                todo[0].run(todo[1])
-                self._checked(todo[0])
-            except Error as error:
-                end = time.monotonic() + self._checked(todo[0], error)
-                while time.monotonic() < end and not self._feed.is_stopping:
-                    time.sleep(LOOK_AGAIN_S)
         return message
 
     def __iter__(self) -> "Follower":
@@ -538,12 +531,6 @@ class AsyncFollower(_Followed):
             await asyncio.sleep(0)  # other tasks go on while messages are at hand
             while (message := self._take()) is None:
                 await self._wait()
-            while todo := self._check(message):
-                try:
-                    await todo[0].arun(todo[1])
-                    self._checked(todo[0])
-                except Error as error:
-                    await asyncio.sleep(self._checked(todo[0], error))
         except StopIteration:
             return None
         return message
@@ -629,6 +616,11 @@ def _make_table(connection: sqlite3.Connection) -> None:
 
 
 # Called by C
+
+
+@ffi.def_extern(onerror=fail)
+def feed_on_checkpoint(note: Any, fault: Any, evidence: Any, user: Any) -> None:
+    ffi.from_handle(user).checked(text(note) or "", text(fault), text(evidence))
 
 
 @ffi.def_extern(onerror=fail, error=1)
