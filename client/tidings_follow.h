@@ -66,8 +66,8 @@ struct td_change {
                          below td_follow_options.scratch, digests checked, not
                          synced (fsync). The callback may rename or link it;
                          else it is removed when the callback returns */
-    const char *text; /* the entry as it came: a JSON object, or the line
-                         <url>...</url> with rs and td undeclared */
+    const char *text; /* the entry: a JSON object, or, as the log has it, the
+                         line <url>...</url> with rs and td undeclared */
     size_t text_size;
     const char *title; /* of the change, not of the resource, as the three
                           below are */
@@ -238,7 +238,10 @@ struct td_follow_options {
  *
  * It checks the coverage of every message: it drops a repeat, hands over only
  * the new changes of an overlap, and fills a hole by pull. Where two messages
- * meet, their digests must agree; in TD_XML it checks every entry against them.
+ * meet, their digests must agree, and every entry is checked against them, and
+ * read from the line of the log that was: a message is XML, whatever `form` the
+ * caller wants. Events, and the stream of many sets, are JSON, and their
+ * entries are not checked; with checkpoints they are not used. R-450, R-451.
  * With filters all of this holds, too, except that it cannot check entries: a
  * message also covers changes that did not pass, so its position is the one to
  * store.

@@ -45,6 +45,15 @@ broker_message_fini(struct broker_message *in)
     buf_fini(&in->lines);
 }
 
+enum status
+broker_message_use(struct broker_message *in, enum td_form form)
+{
+    if (in->form == form)
+        return STATUS_OK;
+    broker_message_fini(in);
+    return broker_message_init(in, form);
+}
+
 /* Sets the text of the next change. False: all have one. */
 static bool
 give_text(struct broker_message *in, size_t *given, struct slice text)

@@ -42,8 +42,9 @@ broker_message_seq(const struct broker_message *in, size_t i)
     return in->form == TD_XML ? broker_lines(in)[i].seq : in->changes[i].seq;
 }
 
-/* `form`: of messages. STATUS_MEMORY */
+/* `form`: of messages, and of the next ones. STATUS_MEMORY */
 enum status broker_message_init(struct broker_message *in, enum td_form form);
+enum status broker_message_use(struct broker_message *in, enum td_form form);
 void broker_message_fini(struct broker_message *in);
 
 /* Reads the message `text`, which must stay until the next one: the texts of

@@ -455,7 +455,7 @@ push_message(struct td_follower *f, const char *bytes, size_t size)
 
     /* Notifications are XML and unfiltered. */
     if (!f->pusher.is_waiting || f->is_paused || !f->place.order.is_placed ||
-        f->place.order.is_filtered || f->delivery.wire != TD_XML ||
+        f->place.order.is_filtered || f->delivery.message.form != TD_XML ||
         size > LIVE_MESSAGE_MAX) {
         push_nudge(f);
         return;

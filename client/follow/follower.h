@@ -137,7 +137,6 @@ struct follower_connection {
 };
 
 struct follower_delivery {
-    enum td_form wire; /* of messages */
     struct broker_message message;
     struct entry entry; /* of one of its lines */
     struct change_batch batch;
@@ -461,6 +460,14 @@ bool follower_reach(struct td_follower *f);
 /* Ends a pause `by` somebody: if it was the last one, the work goes on in the
  * next turn of the loop. */
 void follower_unpause(struct td_follower *f, unsigned by);
+
+/* Events, and the stream of many sets, are JSON, which has no lines: a follower
+ * takes them without checkpoints (R-450), and passes them on as they are. */
+static inline bool
+follower_takes_json(const struct td_follower *f)
+{
+    return f->how.form == TD_JSON && !f->client->checks;
+}
 
 /* The epoch that the follower reads; "": it does not know. `head`: room. */
 const char *follower_epoch(const struct td_follower *f, struct position *head);

@@ -55,9 +55,8 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
                      "key, or no past time");
     change_batch_init(&f->delivery.batch, f->how.form);
     f->connection.idle_ms = f->how.idle_ms ? f->how.idle_ms : LIVE_IDLE_DEFAULT;
-    /* With checkpoints the follower hashes each line (R-450): JSON has no
-     * lines, and a broker that filters leaves some out. */
-    f->delivery.wire = client->checks ? TD_XML : f->how.form;
+    /* Each line is hashed (R-450), and a broker that filters leaves some out,
+     * which no checkpoint proves. */
     f->place.order.is_filtered =
         f->options.filter.text_size > 0 && !client->checks;
     f->place.order.needs_digest = client->checks;
@@ -69,7 +68,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
         follower_set_place(f, &f->options.place);
     if (f->options.has_place && f->options.digest)
         (void)follower_compare_digest(f, f->options.digest);
-    if (!rc && broker_message_init(&f->delivery.message, f->delivery.wire))
+    if (!rc && broker_message_init(&f->delivery.message, TD_XML))
         rc = problem_memory(why);
     if (rc) {
         follower_free(f);

@@ -20,7 +20,7 @@ carried_by(const struct td_follower *f)
 
     if (o->stream)
         open |= TD_WEBSOCKET;
-    if (o->events && f->delivery.wire == TD_JSON) /* events are never XML */
+    if (o->events && follower_takes_json(f))
         open |= TD_EVENTS;
     if (o->memory)
         open |= TD_LONG_POLL;

@@ -99,7 +99,7 @@ on_page(struct fetch_answer *answer, const struct problem *why, void *user)
 bool
 follower_ask_page(struct td_follower *f, fetch_end_fn *on_end)
 {
-    const char *headers[] = {f->delivery.wire == TD_XML
+    const char *headers[] = {f->delivery.message.form == TD_XML
                                  ? "Accept: application/xml"
                                  : "Accept: application/json",
                              NULL};

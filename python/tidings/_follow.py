@@ -84,7 +84,7 @@ class Change:
     datetime  event time; lastmod: of the resource; both W3C Datetime.
     hash      "sha-256:... md5:...".
     length    bytes.
-    text      the entry as it came: a JSON object, or the element <url>.
+    text      the entry: a JSON object, or, as the log has it, the element <url>.
     title     words of the change, not of the resource; likewise summary and author.
     data      any value of JSON that came with the change.
     """
@@ -445,7 +445,7 @@ class Follower(_Followed):
     baseline            "gone": all resources come where the history does not reach
                         back, instead of Gone; "first": and in the beginning. For
                         messages() alone.
-    form                "json", or "xml", which also checks each entry's digest.
+    form                of Change.text: "json" or "xml".
     transports          some of "websocket", "events", "longpoll", "poll"; (): all.
     idle                seconds of silence after which a connection is dead; 0: three
                         heartbeats.

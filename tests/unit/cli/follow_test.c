@@ -70,9 +70,9 @@ start(struct stage *s, const char *const *more)
 #define START(s, ...) start(s, (const char *const[]){__VA_ARGS__, NULL, NULL})
 
 static struct slice
-json(struct stage *s, uint64_t after, uint64_t last)
+xml(struct stage *s, uint64_t after, uint64_t last)
 {
-    return history_json(&s->history, after, last);
+    return history_xml(&s->history, after, last);
 }
 
 /* The content of the state file; "" if there is none. */
@@ -105,8 +105,8 @@ TEST(prints_a_line_for_each_change)
 
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, json(s, 4, 4));
-    fake_send(s->broker, json(s, 4, 6));
+    fake_send(s->broker, xml(s, 4, 4));
+    fake_send(s->broker, xml(s, 4, 6));
     fake_broker_start(s->broker);
 
     START(s, "--after", EPOCH "-4", "--count=2");
@@ -122,16 +122,16 @@ TEST(prints_a_line_for_each_change)
 }
 
 /* Design section 4: or the entry as it came. */
-TEST(prints_the_entries_as_they_came)
+TEST(prints_entries_in_the_form_that_is_asked_for)
 {
     struct stage *s = *state;
 
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, xml(s, 0, 1));
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, history_xml(&s->history, 0, 1));
+    fake_send(s->broker, xml(s, 0, 1));
     fake_broker_start(s->broker);
 
     START(s, "--from-start", "--count=1", "--format=json");
@@ -154,10 +154,10 @@ TEST(counts_changes_not_messages)
 
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 5));
+    fake_send(s->broker, xml(s, 0, 5));
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, json(s, 3, 5));
+    fake_send(s->broker, xml(s, 3, 5));
     fake_broker_start(s->broker);
 
     START(s, "--from-start", "--count=3", s->option);
@@ -190,9 +190,9 @@ TEST(loses_nothing_when_killed)
 
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, json(s, 2, 2));
-    fake_send(s->broker, json(s, 2, 3));
-    fake_send(s->broker, json(s, 3, 4));
+    fake_send(s->broker, xml(s, 2, 2));
+    fake_send(s->broker, xml(s, 2, 3));
+    fake_send(s->broker, xml(s, 3, 4));
     fake_hold(s->broker);
     fake_broker_start(s->broker);
 
@@ -219,7 +219,7 @@ TEST(ends_well_by_signal)
     for (size_t i = 0; i < 2; i++) {
         fake_describe(s->broker);
         fake_stream(s->broker);
-        fake_send(s->broker, json(s, i, i + 1));
+        fake_send(s->broker, xml(s, i, i + 1));
         fake_hold(s->broker);
     }
     fake_broker_start(s->broker);
@@ -242,9 +242,9 @@ TEST(ends_quietly_when_nobody_reads)
 
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, xml(s, 0, 1));
     fake_wait(s->broker);
-    fake_send(s->broker, json(s, 1, 2));
+    fake_send(s->broker, xml(s, 1, 2));
     fake_hold(s->broker);
     fake_broker_start(s->broker);
 
@@ -268,7 +268,7 @@ TEST(tells_that_its_lines_could_not_be_written)
 
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, xml(s, 0, 1));
     fake_hold(s->broker);
     fake_broker_start(s->broker);
 
@@ -350,7 +350,7 @@ TEST(ends_when_the_state_cannot_be_kept)
 
     fake_describe(s->broker);
     fake_stream(s->broker);
-    fake_send(s->broker, json(s, 0, 1));
+    fake_send(s->broker, xml(s, 0, 1));
     fake_hold(s->broker);
     fake_broker_start(s->broker);
 
@@ -369,7 +369,7 @@ TEST(tells_of_lost_connections_when_asked)
         fake_nothing(s->broker);
         fake_describe(s->broker);
         fake_stream(s->broker);
-        fake_send(s->broker, json(s, 0, 1));
+        fake_send(s->broker, xml(s, 0, 1));
     }
     fake_broker_start(s->broker);
 

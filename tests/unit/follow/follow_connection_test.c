@@ -27,9 +27,9 @@ TEST(goes_on_after_a_farewell)
 TEST(goes_on_after_half_a_message)
 {
     struct stage *s = *state;
-    struct slice whole = json(s, 2, 4);
+    struct slice whole = xml(s, 2, 4);
 
-    tell_scenes(s, TD_JSON, "d s 0-2", NULL);
+    tell_scenes(s, "d s 0-2", NULL);
     fake_send_part(s->broker, (struct slice){whole.data, whole.size / 2}, true,
                    false);
     assert_follows(s, "s 2-4", "0", 4, "1 2 3 4 ", 1);
@@ -191,7 +191,7 @@ TEST(a_stop_is_never_lost)
 {
     struct stage *s = *state;
 
-    tell_scenes(s, TD_JSON, "d s 0-1", NULL);
+    tell_scenes(s, "d s 0-1", NULL);
     td_stop(s->client);
     assert_int_equal(follow(s, "0", TD_JSON, 1), TD_STOPPED);
     assert_string_equal(s->seen, "");

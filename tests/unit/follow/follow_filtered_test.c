@@ -68,14 +68,14 @@ TEST(so_it_does_in_xml)
 TEST(a_filtered_message_may_not_have_what_it_does_not_cover)
 {
     struct stage *s = *state;
-    const struct slice all = history_json_every(&s->history, 0, 7, 3);
+    const struct slice all = history_xml_every(&s->history, 0, 7, 3);
     const char *const texts[] = {
-        spoil(s, all, "\"seq\":6", "\"seq\":8"),     /* beyond */
-        spoil(s, all, "\"after\":0", "\"after\":3"), /* before */
-        spoil(s, all, "\"seq\":6", "\"seq\":3"),     /* twice */
+        spoil(s, all, "seq=\"6", "seq=\"8"),     /* beyond */
+        spoil(s, all, "after=\"0", "after=\"3"), /* before */
+        spoil(s, all, "seq=\"6", "seq=\"3"),     /* twice */
     };
 
-    tell(s, TD_JSON, "d s x d s x d s x", texts);
+    tell(s, "d s x d s x d s x", texts);
     for (int i = 0; i < 3; i++)
         assert_int_equal(follow(s, "0", TD_JSON, 7), TD_BROKEN);
     assert_string_equal(s->seen, "");
@@ -86,9 +86,9 @@ TEST(another_past_is_found_out_with_filters_too)
 {
     struct stage *s = *state;
     const char *text =
-        spoil(s, history_json_every(&s->history, 7, 7, 3), "sha-256:", "");
+        spoil(s, history_xml_every(&s->history, 7, 7, 3), "sha-256:", "");
 
-    tell(s, TD_JSON, "d s t0-7 x", &text);
+    tell(s, "d s t0-7 x", &text);
     assert_int_equal(follow(s, "0", TD_JSON, 9), TD_REWOUND);
     assert_non_null(strstr(td_problem(s->client), "digest of entry 7"));
 }

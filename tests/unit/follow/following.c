@@ -148,7 +148,7 @@ spoil(struct stage *s, struct slice message, const char *from, const char *to)
 }
 
 static struct slice
-message(struct stage *s, enum td_form form, const char *word)
+message(struct stage *s, const char *word)
 {
     struct history *h = *word == 'o' ? &s->other : &s->history;
     bool is_third = strchr(word, 't');
@@ -157,14 +157,12 @@ message(struct stage *s, enum td_form form, const char *word)
     word += strspn(word, "opt");
     assert_int_equal(sscanf(word, "%llu-%llu", &after, &last), 2);
     if (is_third)
-        return form == TD_XML ? history_xml_every(h, after, last, 3)
-                              : history_json_every(h, after, last, 3);
-    return form == TD_XML ? history_xml(h, after, last)
-                          : history_json(h, after, last);
+        return history_xml_every(h, after, last, 3);
+    return history_xml(h, after, last);
 }
 
 static void
-tell_word(struct stage *s, enum td_form form, const char *word)
+tell_word(struct stage *s, const char *word)
 {
     static const char detail[] = "{\"detail\":\"" EARLIEST "\"}";
     struct fake_broker *b = s->broker;
@@ -188,19 +186,16 @@ tell_word(struct stage *s, enum td_form form, const char *word)
     else if (!strcmp(word, "restart"))
         fake_close(b, 1001, "restart");
     else if (*word == 'p')
-        fake_answer(b, 200,
-                    form == TD_XML ? "application/xml" : "application/json",
-                    message(s, form, word).data);
+        fake_answer(b, 200, "application/xml", message(s, word).data);
     else if (strchr(word, '-'))
-        fake_send(b, message(s, form, word));
+        fake_send(b, message(s, word));
     else
         fake_answer(b, (unsigned)atoi(word), "application/problem+json",
                     detail);
 }
 
 void
-tell_scenes(struct stage *s, enum td_form form, const char *script,
-            const char *const texts[])
+tell_scenes(struct stage *s, const char *script, const char *const texts[])
 {
     char copy[200], *rest = copy;
 
@@ -210,14 +205,13 @@ tell_scenes(struct stage *s, enum td_form form, const char *script,
         if (!strcmp(word, "x"))
             fake_send(s->broker, slice_of(*texts++));
         else
-            tell_word(s, form, word);
+            tell_word(s, word);
 }
 
 void
-tell(struct stage *s, enum td_form form, const char *script,
-     const char *const texts[])
+tell(struct stage *s, const char *script, const char *const texts[])
 {
-    tell_scenes(s, form, script, texts);
+    tell_scenes(s, script, texts);
     if (!s->starts_on_trouble)
         fake_broker_start(s->broker);
 }
@@ -229,7 +223,7 @@ hold_talk(struct stage *s, const struct talk *t)
     const char *what = t->what ? t->what : t->script;
     enum td_status rc;
 
-    tell(s, t->form, t->script, t->texts);
+    tell(s, t->script, t->texts);
     rc = follow(s, t->after, t->form, t->until);
 
     if (rc != t->rc || strcmp(s->seen, t->seen) || s->troubles != t->troubles)

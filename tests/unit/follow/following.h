@@ -53,11 +53,10 @@ int on_message(const struct td_message *message, void *user);
  *     410 | 503         a refusal, with EARLIEST; a stream is refused twice:
  *                       the second time to the GET that asks for the words
  */
-void tell(struct stage *s, enum td_form form, const char *script,
-          const char *const texts[]);
+void tell(struct stage *s, const char *script, const char *const texts[]);
 
 /* The same, but it is not started yet. */
-void tell_scenes(struct stage *s, enum td_form form, const char *script,
+void tell_scenes(struct stage *s, const char *script,
                  const char *const texts[]);
 
 #define EARLIEST "earliest " EPOCH "-40"

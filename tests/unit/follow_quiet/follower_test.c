@@ -186,7 +186,7 @@ TEST(puts_its_place_behind_what_the_link_says)
                                      "&since=2026-01-01T00:00:04.999999Z"
                                      "&tag=a");
     quiet_end(LIVE_CLOSED, 1001, "restart");
-    quiet_say(history_json_every(&s->history, 4, 7, 2));
+    quiet_say(message_every(s, 4, 7, 2));
     quiet_end(LIVE_CLOSED, 1001, "restart");
     assert_string_equal(
         quiet_url(), "https://127.0.0.1:1/?set=news&after=" EPOCH "-7&tag=a");
@@ -445,16 +445,16 @@ TEST(two_followers_share_a_handle)
     first = s->follower;
     start(s, EPOCH "-4");
     second = s->follower;
-    quiet_say(json(s, 4, 5));
+    quiet_say(message(s, 4, 5));
     s->follower = NULL; /* the stage does not check which one reports */
     quiet_choose(0);
-    quiet_say(json(s, 0, 2));
+    quiet_say(message(s, 0, 2));
     quiet_choose(1);
-    quiet_say(json(s, 5, 6));
+    quiet_say(message(s, 5, 6));
     assert_told(s, "5 1 2 6 ");
     assert_string_equal(td_follower_position(first), EPOCH "-2");
     td_follower_close(first);
-    quiet_say(json(s, 6, 7));
+    quiet_say(message(s, 6, 7));
     assert_told(s, "5 1 2 6 7 ");
     td_follower_close(second);
 }
@@ -502,7 +502,7 @@ TEST(runs_in_a_loop_of_poll)
     assert_int_equal(poll(&fd, 1, -1), 1);
     assert_int_equal(td_service(s->client), TD_STOPPED);
     quiet_found(&s->offer);
-    quiet_say(json(s, 0, 1));
+    quiet_say(message(s, 0, 1));
     assert_told(s, "1 ");
 }
 

@@ -133,7 +133,7 @@ TEST(lists_are_filtered_as_messages_are)
     s->options.n_filters = 1;
     s->offer.memory = NULL;
     play(s, "start E-1");
-    quiet_say(history_json_every(&s->history, 4, 4, 9));
+    quiet_say(message_every(s, 4, 4, 9));
     play(s, "entry b #2; entry a1 #3; entry b #4; done #4;"
             "told 3 h; position E-4");
 }

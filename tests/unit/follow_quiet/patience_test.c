@@ -125,14 +125,14 @@ TEST(what_is_not_new_does_not_keep_it)
     for (int i = 0; i < 3; i++) {
         bool is_repeat = i == 2;
 
-        heartbeat = json(s, is_repeat ? 0 : 3, 3);
+        heartbeat = message(s, is_repeat ? 0 : 3, 3);
         start_with(s, 2000);
         s->options.transports = transports[i];
         s->ends = 0;
         s->told[0] = '\0';
         open_follower(s, "0");
         quiet_found(&s->offer);
-        quiet_say(json(s, 0, 3));
+        quiet_say(message(s, 0, 3));
         if (transports[i] == TD_LONG_POLL)
             quiet_end(LIVE_AGAIN, 0, "");
         go_on_until_it_ends(s, there_is_nothing_new);
@@ -154,7 +154,7 @@ TEST(whatever_is_new_gives_it_time)
     open_follower(s, "0");
     quiet_found(&s->offer);
     for (uint64_t seq = 0; seq < HISTORY_MAX; seq++) {
-        quiet_say(json(s, seq, seq + 1));
+        quiet_say(message(s, seq, seq + 1));
         clock_pass_us(4999 * INT64_C(1000));
         quiet_end(LIVE_LOST, 0, "reset");
         assert_int_equal(s->ends, 0);
@@ -169,14 +169,14 @@ TEST(a_pause_is_no_silence)
     start_with(s, 5000);
     open_follower(s, "0");
     quiet_found(&s->offer);
-    quiet_say(json(s, 0, 3));
+    quiet_say(message(s, 0, 3));
     td_follower_pause(s->follower);
     clock_pass_us(5100 * INT64_C(1000));
     td_follower_resume(s->follower);
     quiet_turn();
     quiet_end(LIVE_LOST, 0, "reset");
     assert_int_equal(s->ends, 0);
-    quiet_say(json(s, 3, 9));
+    quiet_say(message(s, 3, 9));
     assert_ended(s, STATUS_OK, "");
 }
 

@@ -46,7 +46,8 @@ static struct {
     struct discovery *discovery;
     struct live *lives[LIVES_MAX]; /* NULL: freed */
     unsigned n_lives;
-    int chosen; /* -1: the newest */
+    bool is_json; /* the newest one is to bring it */
+    int chosen;   /* -1: the newest */
     bool is_sharing;
     struct fetch *fetch;
 } quiet;
@@ -155,6 +156,12 @@ const char *
 quiet_url(void)
 {
     return await_live()->url;
+}
+
+bool
+quiet_is_json(void)
+{
+    return quiet.is_json;
 }
 
 unsigned
@@ -302,6 +309,7 @@ live_start(struct td_client *client, const struct live_request *request,
     (void)client;
     assert_non_null(live);
     assert_true(quiet.n_lives < LIVES_MAX);
+    quiet.is_json = request->form == TD_JSON;
     live->transport = request->transport;
     live->wait_s = request->wait_s;
     snprintf(live->url, sizeof(live->url), "%s", request->url);

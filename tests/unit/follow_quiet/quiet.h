@@ -4,7 +4,7 @@
  *
  *     td_follower_open(...);
  *     quiet_found(&offer);                 answers the discovery
- *     quiet_say(json(s, 0, 2));            its connection brings a message
+ *     quiet_say(message(s, 0, 2));            its connection brings a message
  *     quiet_end(LIVE_LOST, 0, "gone");     and breaks
  *
  * Each lets the time pass until the follower asks for that, and fails if it
@@ -45,6 +45,7 @@ void quiet_pass(const char *until);
 enum td_transport quiet_transport(void);
 const char *quiet_url(void);
 unsigned quiet_wait_s(void); /* how long its poll may wait; 0: not stated */
+bool quiet_is_json(void);    /* asked for at the last connection */
 unsigned quiet_n_lives(void);
 
 /* Selects a connection for the calls below, from 0; without it that of the

@@ -233,10 +233,24 @@ start(struct stage *s, const char *after)
     quiet_found(&s->offer);
 }
 
-struct slice
-json(struct stage *s, uint64_t after, uint64_t last)
+/* In the form that the follower reads. */
+static struct slice
+say_of(struct history *h, uint64_t after, uint64_t last, uint64_t step)
 {
-    return history_json(&s->history, after, last);
+    return quiet_is_json() ? history_json_every(h, after, last, step)
+                           : history_xml_every(h, after, last, step);
+}
+
+struct slice
+message_every(struct stage *s, uint64_t after, uint64_t last, uint64_t step)
+{
+    return say_of(&s->history, after, last, step);
+}
+
+struct slice
+message(struct stage *s, uint64_t after, uint64_t last)
+{
+    return message_every(s, after, last, 1);
 }
 
 const struct source_position *
@@ -320,8 +334,7 @@ message_of(struct stage *s, const char *word)
 
     word += *word == 'o';
     assert_int_equal(sscanf(word, "%llu-%llu", &after, &last), 2);
-    return s->client->checks ? history_xml(h, after, last)
-                             : history_json(h, after, last);
+    return say_of(h, after, last, 1);
 }
 
 static const char *

@@ -60,7 +60,9 @@ void open_follower(struct stage *s, const char *after);
 void start(struct stage *s, const char *after);
 void leave(struct stage *s);
 
-struct slice json(struct stage *s, uint64_t after, uint64_t last);
+struct slice message(struct stage *s, uint64_t after, uint64_t last);
+struct slice message_every(struct stage *s, uint64_t after, uint64_t last,
+                           uint64_t step);
 
 /* Entry `seq`; the `n`th entry of second `second`. */
 const struct source_position *seq_place(uint64_t seq);

@@ -38,7 +38,7 @@ TEST(a_baseline_is_taken_where_the_position_is_gone)
 TEST(no_baseline_is_taken_where_the_history_is_another_one)
 {
     struct stage *s = *state;
-    char *spoilt = history_copy(&s->history, json(s, 2, 2));
+    char *spoilt = history_copy(&s->history, message(s, 2, 2));
     char *digit = strstr(spoilt, "sha-256:") + strlen("sha-256:");
 
     *digit = *digit == '0' ? '1' : '0';
