@@ -46,10 +46,11 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
     struct tree_path path = {.n = 0};
     struct cosigned cosigned;
     struct note signed_note;
-    struct tree_view view;
+    struct tree_view view = {.size = 0};
     uint64_t old = 0;
     int64_t as_of_s = 0;
     bool has_old = query_is(wish, "old=", &old);
+    bool is_signed;
     enum status rc = STATUS_OK;
 
     (void)slice_take(&query, '?');
@@ -63,7 +64,12 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
         document->as_of_s = as_of_s;
         return rc;
     }
-    rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note, why);
+    is_signed = !has_old && registry_signed(wish->set, wish->head.last, &note);
+    if (!is_signed)
+        rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note,
+                                  why);
+    if (!rc && !is_signed)
+        registry_set_signed(wish->set, view.size, buf_slice(&note));
     if (!rc && old > view.size)
         rc = problem(why, STATUS_NOT_FOUND, "the tree has %" PRIu64 " entries",
                      view.size);

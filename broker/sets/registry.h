@@ -143,6 +143,15 @@ struct set {
     _Atomic(uint64_t) checkpoint_size;
     char *checkpoint; /* the registry's: registry_checkpoint */
 
+    /* The registry's: registry_signed. The checkpoint that was signed last for
+     * a request, at `us` (steady clock), and how many since second_us. */
+    struct signed_text {
+        char *text; /* NULL: none */
+        uint64_t size;
+        int64_t us, second_us;
+        unsigned n;
+    } signed_text;
+
     /* The registry's: registry_sum. */
     uint64_t sum_seq;
     struct id_sum sum;
@@ -419,6 +428,15 @@ bool registry_checkpoint(const struct set *set, uint64_t upto, struct buf *to,
 
 /* Takes over a copy of it; empty: there is none any more. */
 void registry_set_checkpoint(struct set *set, uint64_t size, struct slice text);
+
+/* Appends the last checkpoint of a request, without cosignatures, if that was
+ * of the same second, and of `last` entries, or if SIGNED_A_SECOND were signed
+ * in it: many readers of a busy set cost so many signatures (part 18). False:
+ * sign another. Any thread. */
+bool registry_signed(const struct set *set, uint64_t last, struct buf *to);
+
+/* Takes over a copy of one of `size` entries. */
+void registry_set_signed(struct set *set, uint64_t size, struct slice text);
 
 /* Claims the upstream topic of `peers`, if it has one, for the set of that
  * name; the claim ends with them. `peers` may be NULL. STATUS_INVALID: the

@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -103,10 +104,10 @@ def test_a_checkpoint_signs_all_entries(start_broker, run, n):
     assert found.root == mth(hashes)
     assert found.origin == f"{news.broker.url.partition('//')[2]}/sets/news/{news.state()['epoch']}"
     assert lines[0].startswith(f"{found.origin}+")
-    (time,) = found.times(keys)
-    assert time > 1_700_000_000
+    (at,) = found.times(keys)
+    assert at > 1_700_000_000
     as_of = datetime.datetime.fromisoformat(news.get("checkpoint")["Tidings-As-Of"])
-    assert time <= as_of.timestamp() < time + 60
+    assert at <= as_of.timestamp() < at + 60
     epoch = news.state()["epoch"]
     for level, size in ((0, n), (1, n // 256)):
         for number in range((size + 255) // 256):
@@ -127,6 +128,17 @@ def test_a_checkpoint_signs_all_entries(start_broker, run, n):
     assert news.get("proof?seq=0").status == 400
     assert news.get("proof").status == 400
     assert news.get(f"checkpoint?old={n + 1}").status == 404
+
+
+# Part 18: many who ask while a set grows cost few signatures, and soon have the newest.
+def test_a_set_signs_few_checkpoints_a_second(news):
+    began, found = time.monotonic(), []
+    for _ in range(60):
+        news.post(1)
+        found.append(checkpoint(news).size)
+    assert len(set(found)) <= 8 * (time.monotonic() - began + 2)
+    assert found == sorted(found)
+    wait_for("the newest checkpoint", lambda: checkpoint(news).size == 60)
 
 
 # A set that was folded says the same as one whose log is read; and so after a restart.
