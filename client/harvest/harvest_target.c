@@ -316,6 +316,8 @@ on_member(const char *path, const char *value, void *user)
         number_read(slice_of(value), &t->accepted);
     else if (!strcmp(path, "harvest.source"))
         snprintf(t->reporter, sizeof(t->reporter), "%s", value);
+    else if (!strcmp(path, "harvest.kind"))
+        t->is_of_list = strcmp(value, "resourcesync") != 0;
     else if (!strcmp(path, "harvest.last_look"))
         (void)!datetime_read(slice_of(value), &t->reported_us);
     else if (!strcmp(path, "harvest.every_s"))
@@ -364,14 +366,15 @@ check_identity(struct harvest_target *t)
     return harvest_db_forget(&t->db);
 }
 
-/* Two harvests of one source, each with a state, post each change twice. If
- * another harvest has reported since this one did, says so; and ends this one
- * if the other one goes on. */
+/* Ends this harvest if another one of its source, with another state, made the
+ * last report: both would post each change. A new state takes the place of a
+ * harvest that does not go on, if it posts nothing twice: of a list it posts
+ * what the set lacks. */
 static bool
 check_alone(struct harvest_target *t)
 {
     double every_us = 1e6 * (double)t->reports_every_s;
-    bool is_same = false, goes_on;
+    bool is_same = false, goes_on, may_begin;
 
     if (t->reported_us <= t->db.reported_us)
         return true;
@@ -383,12 +386,19 @@ check_alone(struct harvest_target *t)
         is_same |= shown && !strcmp(shown, t->reporter);
         free(shown);
     }
-    if (is_same)
-        harvest_target_say(t,
-                           "another harvest, with another state, posts %s into "
-                           "the set, too: each change comes twice%s",
-                           t->reporter, goes_on ? "" : " if it goes on");
-    return !is_same || !goes_on || harvest_target_end(t, HARVEST_FAILED);
+    if (!is_same)
+        return true;
+    may_begin =
+        t->db.is_new && !goes_on && (t->options->after || t->is_of_list);
+    harvest_target_say(t,
+                       "another harvest, with another state, %s %s into the "
+                       "set: %s",
+                       goes_on ? "posts" : "has posted", t->reporter,
+                       may_begin ? "this one takes its place"
+                                 : "each change would come twice; go on with "
+                                   "that state, or delete its report");
+    return may_begin ? harvest_db_note_report(&t->db, t->reported_us)
+                     : harvest_target_end(t, HARVEST_FAILED);
 }
 
 /* What the set has */
@@ -435,7 +445,8 @@ harvest_target_begin(struct harvest_target *t)
 {
     struct reading r = {.target = t, .is_adoption = true};
 
-    if (!ask_position(t) || !check_identity(t) || !harvest_target_post(t))
+    if (!ask_position(t) || !check_identity(t) ||
+        (!t->options->is_dry && !check_alone(t)) || !harvest_target_post(t))
         return false;
     t->has_begun = true;
     t->is_other = false; /* nobody has begun to read a source */

@@ -40,6 +40,7 @@ struct harvest_target {
     char reporter[HARVEST_TEXT_SIZE]; /* its source, as people see it */
     int64_t reported_us;              /* DATETIME_NONE: there is none */
     uint64_t reports_every_s;         /* 0: its harvest does not go on */
+    bool is_of_list;                  /* its source has no changes to read */
 
     /* Deletions that somebody consents to at the broker, by the last look at
      * the set. */
@@ -84,8 +85,9 @@ enum harvest_end harvest_end_of(enum td_status rc);
  * done. */
 bool harvest_target_turn(struct harvest_target *t, int wait_ms);
 
-/* Learns the set, finishes the post of an earlier process, and reads the
- * resources that the set had before this state. */
+/* Learns the set, ends the harvest beside another one of the source, finishes
+ * the post of an earlier process, and reads the resources that the set had
+ * before this state. */
 bool harvest_target_begin(struct harvest_target *t);
 
 /* Posts what is sealed. */

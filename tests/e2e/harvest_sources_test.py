@@ -289,21 +289,43 @@ def test_two_harvests_that_begin_at_once(n, source, harvest, broker, run, start,
     assert "entries already: another harvest posts the same into it" in said
 
 
-# The second one begins after the first has looked: it ends, with a reason, while the first
-# one goes on; of one that may have ended for ever it is told.
-def test_a_harvest_beside_another_one(source, harvest, run, start, tmp_path):
-    other = Harvest(source, harvest.target, tmp_path / "other", run, start)
-    source.change("created", "a")
-    source.put_resources()
-    source.put_changes()
-    assert harvest.run() == ""
-    for each in (other, harvest, other):
-        assert f"state, posts {source.url} into the set, too: each change comes twice if" in each.run()
-    assert other.run() == ""  # the last report is its own
-    start("tidings", "harvest", source.url, harvest.target.url, "--state", tmp_path / "third", "--every", "60")
-    wait_for("its report", lambda: harvest.target.get("harvest").json().get("every_s") == 60)
-    assert other.run(status=1).endswith("each change comes twice")
-    assert harvest.target.last() == 1
+# Two harvests of one source in turns, each with a state, while the source changes: whoever
+# did not report last ends before it posts anything twice. A new state takes the place of the
+# other one where a list says all, or if its report is deleted.
+@pytest.mark.parametrize("kind", [Source, Sitemap])
+def test_a_harvest_beside_another_one(kind, site, broker, run, start, tmp_path):
+    def change(name):
+        if kind is Source:
+            source.change("created", name)
+            source.put_resources()
+            source.put_changes()
+        else:
+            source.publish({f"/files/{each}": each for each in "abcdef"[: ord(name) - 96]})
+
+    source, target = kind(site), broker.set()
+    first, second, third = [Harvest(source, target, tmp_path / each, run, start) for each in "123"]
+    beside = f"another harvest, with another state, has posted {source.url} into the set: "
+    refused = "each change would come twice; go on with that state, or delete its report"
+    change("a")
+    assert first.run() == ""
+    change("b")
+    if kind is Source:
+        assert second.run(status=1).endswith(beside + refused)
+        target.broker.request("DELETE", f"{target.path}/harvest")
+        assert second.run() == ""
+    else:
+        assert second.run().startswith(f"tidings: {beside}this one takes its place")
+    assert target.last() == 2
+    for n, name in enumerate("cd", 3):
+        change(name)
+        assert first.run(status=1).endswith(beside + refused)
+        assert second.run() == ""
+        assert target.last() == n
+    start("tidings", "harvest", source.url, target.url, "--state", tmp_path / "2", "--every", "60")
+    wait_for("its report", lambda: target.get("harvest").json().get("every_s") == 60)
+    for each in (first, third):
+        assert "with another state, posts" in each.run(status=1)
+    assert target.last() == 4
 
 
 # Foreign lists describe a representation of deleted resources, which brokers refuse;
