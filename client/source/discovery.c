@@ -708,6 +708,7 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
     struct problem why = {.text = ""};
     struct slice text = buf_slice(answer->text);
     struct page_request *request;
+    enum status rc;
 
     if (d->job->depth > 0) {
         problem(&why, STATUS_MALFORMED, "%.300s is no document of ResourceSync",
@@ -725,10 +726,11 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
     else
         note_tried(d, d->job->url, "a page that names none");
     read_link_header(d, answer);
-    if (pagelinks_read(buf_slice(answer->text), slice_of(answer->type),
-                       slice_of(answer->url), on_page_link, d,
-                       NULL) == STATUS_MEMORY &&
-        !d->rc)
+    rc = pagelinks_read(buf_slice(answer->text), slice_of(answer->type),
+                        slice_of(answer->url), on_page_link, d, &why);
+    if (rc == STATUS_TOO_LARGE)
+        discover_break(d, why.text);
+    else if (rc == STATUS_MEMORY && !d->rc)
         d->rc = STATUS_MEMORY;
     if (d->page.n_led > 1)
         list_walk (request, &d->jobs, node)

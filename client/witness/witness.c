@@ -394,8 +394,11 @@ cosign(struct witness *w, const char *origin, struct followed *f,
     buf_add_slice(&f->checkpoint, buf_slice(signatures));
     buf_add_slice(&f->checkpoint, buf_slice(&line));
     f->size = r->checkpoint.size;
-    if (!is_signed || line.failed || f->checkpoint.failed) {
-        say_reply(reply, 500, "no memory");
+    if (!is_signed) {
+        say_reply(reply, 500, "the checkpoint cannot be signed");
+    } else if (problem_buf(&why, &line, "the signature") ||
+               problem_buf(&why, &f->checkpoint, "the checkpoint")) {
+        say_reply(reply, 500, why.text);
     } else if (save(w, origin, f, &why)) {
         say_reply(reply, 500, "the checkpoint cannot be kept");
         w->options->on_text(why.text, NULL);

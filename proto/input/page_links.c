@@ -143,6 +143,10 @@ pagelinks_read(struct slice document, struct slice type, struct slice url,
         return problem(why, STATUS_UNSUPPORTED,
                        "neither HTML nor a feed, but \"%s\"",
                        problem_quote(type).text);
+    if (url.size > PAGELINK_URL_MAX)
+        return problem(why, STATUS_TOO_LARGE,
+                       "the address of the page is longer than %d bytes",
+                       PAGELINK_URL_MAX);
     buf_init(&links.base, PAGELINK_URL_MAX + 1); /* terminated */
     buf_init(&links.href, PAGELINK_URL_MAX);
     buf_init(&links.url, PAGELINK_URL_MAX);

@@ -38,8 +38,8 @@ MUST_CHECK bool pagelinks_of_header(struct slice header, struct slice url,
  * that (W-007), unless the document names another base (<base>, xml:base).
  *
  * STATUS_UNSUPPORTED: neither HTML nor XML; STATUS_MALFORMED: no XML, a
- * DOCTYPE, no feed, an unknown encoding; STATUS_MEMORY. Then the links given so
- * far are void.
+ * DOCTYPE, no feed, an unknown encoding; STATUS_TOO_LARGE: `url` is;
+ * STATUS_MEMORY. Then the links given so far are void.
  */
 MUST_CHECK enum status pagelinks_read(struct slice document, struct slice type,
                                       struct slice url, pagelink_fn *on_link,

@@ -247,6 +247,15 @@ def test_a_description_without_an_end_names_its_limit(
     check_limit(endless, run, Command(words, tmp_path / "home", news), kind)
 
 
+# So does a page whose address is too long for its links.
+@pytest.mark.parametrize("words", ("get URL", "sync URL DIR", "verify URL"))
+def test_a_page_with_a_long_address_names_the_limit(site, run, tmp_path, words, news):
+    path = "/" + "a" * 8192
+    site.put(path, "<html><head></head></html>")
+    done = run("tidings", *Command(words, tmp_path / "home", news).given(site.link(path)), status=1)
+    assert done.errors().endswith(": the address of the page is longer than 8192 bytes")
+
+
 # The same of an answer of OAI-PMH.
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_an_answer_without_an_end_names_its_limit(endless, run, tmp_path, kind, news):
