@@ -165,6 +165,8 @@ enum exit_code trust_files_follow(const struct trust_files *files,
  */
 struct cosigner;
 
+#define COSIGN_NEEDS_KEY "--cosign needs the --key of the source"
+
 /* Opens a witness of the first `n` operands with its state in `dir`; prints its
  * address and key. The caller closes it, also after a failure, which was
  * printed. */

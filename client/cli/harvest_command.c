@@ -7,6 +7,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/client_settings.h"
+#include "client/follow/follow_options.h"
 #include "client/harvest/harvest.h"
 #include "proto/fnv1a.h"
 
@@ -229,9 +230,12 @@ rename_state(const char *set, char *const *sources, size_t n)
             (void)rename(from, to);
 }
 
+/* Makes the directory of the usual path, and says where a new state is. */
 static enum exit_code
 make_directories(char *path)
 {
+    if (access(path, F_OK))
+        say("the state of this harvest is in %s", path);
     for (char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
         *end = '\0';
         if (mkdir(path, 0700) && errno != EEXIST)
@@ -242,12 +246,10 @@ make_directories(char *path)
     return EXIT_GOOD;
 }
 
-/* Writes the path. `given`: of --state, or NULL. `makes`: makes the directory
- * of the default path, and says where a new state is.
- */
+/* Writes the path. `given`: of --state, or NULL. */
 static enum exit_code
 write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
-                 char *const *sources, size_t n, bool makes)
+                 char *const *sources, size_t n)
 {
     if (given &&
         !(given[0] && slice_copy(path, STATE_PATH_MAX, slice_of(given))))
@@ -257,11 +259,7 @@ write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
             "no home directory for the state: --state names its file");
     if (!given)
         rename_state(set, sources, n);
-    if (given || !makes)
-        return EXIT_GOOD;
-    if (access(path, F_OK))
-        say("the state of this harvest is in %s", path);
-    return make_directories(path);
+    return EXIT_GOOD;
 }
 
 /* The command */
@@ -312,8 +310,15 @@ check_sources(const struct arguments *arguments)
 {
     const struct harvest_values *values = arguments->values;
     const char *loc = values->how.loc;
+    const struct td_follow_options how = {.after = values->how.after};
     char **urls = arguments->operands;
     int n = arguments->n_operands - 1;
+    struct problem why = {""};
+
+    if (values->cosign && !values->trust.keys)
+        return bad_usage(COSIGN_NEEDS_KEY);
+    if (follow_options_check(&how, false, values->how.filter, &why))
+        return bad_usage("%s", why.text);
 
     if (loc && !strstr(loc, "{id}") && !strstr(loc, "{identifier}"))
         return bad_usage("--loc has no {id} and no {identifier}");
@@ -390,11 +395,13 @@ run_harvest(const struct arguments *arguments)
     code = check_sources(arguments);
     if (!code)
         code = write_state_path(state, values->state, how->set_url,
-                                arguments->operands, n, !how->is_dry);
+                                arguments->operands, n);
     if (!code)
         how->target = open_target(arguments, &code);
     if (how->target)
         code = open_sources(arguments, sources);
+    if (!code && !values->state && !how->is_dry)
+        code = make_directories(state);
     snprintf(dir, sizeof(dir), "%s.witness", state);
     if (how->target && !code && values->cosign)
         code = cosigner_open(&cosigner, values->cosign, dir, how->target,

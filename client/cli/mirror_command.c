@@ -6,6 +6,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/client_settings.h"
 #include "client/cli/progress.h"
+#include "client/follow/follow_options.h"
 
 /* What the commands were given, and what they have shown: events as JSON lines
  * on standard output; else problems on standard error, and a bar there if that
@@ -245,6 +246,8 @@ run_sync(const struct arguments *arguments)
 {
     struct mirror *m = arguments->values;
     struct cosigner *cosigner = NULL;
+    const struct td_follow_options how = {.as_of = m->sync.as_of};
+    struct problem why = {""};
     char dir[PATH_MAX];
     enum exit_code code;
     enum td_status rc;
@@ -254,6 +257,9 @@ run_sync(const struct arguments *arguments)
     code = open_mirror(m, arguments, arguments->operands[0]);
     if (!code)
         code = trust_files_use(&m->trust, m->client);
+    if (!code &&
+        follow_options_check(&how, m->trust.keys, m->sync.filter, &why))
+        code = bad_usage("%s", why.text);
     snprintf(dir, sizeof(dir), "%s/.tidings/witness", arguments->operands[1]);
     if (!code && m->cosign)
         code = cosigner_open(&cosigner, m->cosign, dir, m->client, &m->trust,

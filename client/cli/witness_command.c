@@ -84,7 +84,7 @@ cosigner_open(struct cosigner **cosigner, const char *listen, const char *dir,
     enum exit_code code;
 
     if (!trust->keys)
-        return bad_usage("--cosign needs the --key of the source");
+        return bad_usage(COSIGN_NEEDS_KEY);
     if (c) {
         c->dir = strdup(dir);
         c->urls = calloc(n + 1, sizeof(*c->urls));

@@ -3,6 +3,7 @@
  */
 #include "client/follow/follow_options.h"
 
+#include "client/lib/part_filter.h"
 #include "client/lib/pause.h"
 #include "client/survey/survey.h"
 
@@ -37,7 +38,7 @@ read_url(struct follow_options *parsed, const char *url, struct problem *why)
  * a time. */
 static enum status
 read_place(struct follow_options *parsed, const struct td_follow_options *how,
-           struct problem *why)
+           bool has_key, struct problem *why)
 {
     const char *since = how->since;
     const char *time = how->as_of ? how->as_of : since;
@@ -62,6 +63,10 @@ read_place(struct follow_options *parsed, const struct td_follow_options *how,
                        "2026-11-20T21:00:00Z: \"%.80s\"",
                        time);
     parsed->as_of_us = us;
+    if (how->as_of && has_key)
+        return problem(why, STATUS_INVALID,
+                       "no checkpoint proves the state of a past time: give no "
+                       "key, or no past time");
     if (how->as_of) /* it begins at no place */
         return STATUS_OK;
     parsed->place =
@@ -104,15 +109,27 @@ read_filters(struct follow_options *parsed, const struct td_filter *filters,
 }
 
 enum status
+follow_options_check(const struct td_follow_options *how, bool has_key,
+                     const char *part, struct problem *why)
+{
+    struct follow_options parsed;
+    struct filter filter;
+    enum status rc = read_place(&parsed, how, has_key, why);
+
+    return rc || !part ? rc : part_filter_read(&filter, part, why);
+}
+
+enum status
 follow_options_read(struct follow_options *parsed, const char *url,
-                    struct td_follow_options *how, struct problem *why)
+                    struct td_follow_options *how, bool has_key,
+                    struct problem *why)
 {
     enum status rc;
 
     *parsed = (struct follow_options){.has_place = false};
     rc = read_url(parsed, url, why);
     if (!rc)
-        rc = read_place(parsed, how, why);
+        rc = read_place(parsed, how, has_key, why);
     if (!rc)
         rc = read_filters(parsed, how->filters, how->n_filters, why);
     if (!rc && (how->transports & ~(unsigned)ALL_TRANSPORTS ||

@@ -27,9 +27,16 @@ struct follow_options {
     char *listing;      /* NULL: a temporary one */
 };
 
+/* Checks where `how` begins, and the filter `part` of resources (NULL: none),
+ * for who makes files before it follows. `has_key`: checkpoints are checked.
+ * STATUS_INVALID: `why` says more. */
+enum status follow_options_check(const struct td_follow_options *how,
+                                 bool has_key, const char *part,
+                                 struct problem *why);
+
 /* Checks `how`, and sets in it the defaults of what is 0. STATUS_INVALID,
  * STATUS_MEMORY: `why` says more; call follow_options_fini in any case. */
 enum status follow_options_read(struct follow_options *parsed, const char *url,
-                                struct td_follow_options *how,
+                                struct td_follow_options *how, bool has_key,
                                 struct problem *why);
 void follow_options_fini(struct follow_options *parsed);

@@ -199,7 +199,7 @@ td_follow_source(struct td_client *client, const char *url,
     enum status rc;
 
     client_begin(client);
-    rc = follow_options_read(&parsed, url, &how,
+    rc = follow_options_read(&parsed, url, &how, client->checks,
                              &s.why); /* before anything is sent */
     if (!rc && client_add_source(client, url))
         rc = problem_memory(&s.why);

@@ -48,11 +48,8 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
 
     if (plan->options)
         f->how = *plan->options;
-    rc = follow_options_read(&f->options, plan->url, &f->how, why);
-    if (!rc && f->how.as_of && client->checks)
-        rc = problem(why, STATUS_INVALID,
-                     "no checkpoint proves the state of a past time: give no "
-                     "key, or no past time");
+    rc = follow_options_read(&f->options, plan->url, &f->how, client->checks,
+                             why);
     change_batch_init(&f->delivery.batch, f->how.form);
     f->connection.idle_ms = f->how.idle_ms ? f->how.idle_ms : LIVE_IDLE_DEFAULT;
     /* Each line is hashed (R-450), and a broker that filters leaves some out,

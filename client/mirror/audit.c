@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "client/follow/follow_options.h"
 #include "client/lib/fetch.h"
 #include "client/lib/handle_loop.h"
 #include "client/mirror/file_sync.h"
@@ -1056,6 +1057,19 @@ open_side(struct audit *a, struct mirror *m, const char *side)
     return !m->why.rc;
 }
 
+/* Checks what is asked for before anything is read. */
+static bool
+are_times(struct audit *a, const char *const as_of[2])
+{
+    for (size_t i = 0; i < 2; i++) {
+        const struct td_follow_options how = {.as_of = as_of[i]};
+
+        if (follow_options_check(&how, false, NULL, &a->why))
+            return false;
+    }
+    return true;
+}
+
 enum td_status
 td_diff(struct td_client *client, const char *const sides[2],
         const char *const as_of[2], const struct td_audit_options *options,
@@ -1071,7 +1085,7 @@ td_diff(struct td_client *client, const char *const sides[2],
     mirror_defaults(&a.following, &how);
     mirror_init(&a.mine, client, &a.repairing);
     mirror_init(&a.theirs, client, &a.following);
-    if (open_side(&a, &a.mine, sides[0]) &&
+    if (are_times(&a, as_of) && open_side(&a, &a.mine, sides[0]) &&
         open_side(&a, &a.theirs, sides[1]) &&
         (!a.mine.dir || a.theirs.dir || as_of[0] || as_of[1] ||
          change_each(&a, &a.theirs.db, keep_later)) &&

@@ -1226,12 +1226,14 @@ enum td_status
 td_sync(struct td_client *client, const char *url, const char *dir,
         const struct td_sync_options *options)
 {
+    struct td_follow_options how = {.after = NULL};
     struct td_sync_options filled;
     struct mirror m;
     struct problem why = {""};
 
     client_begin(client);
     mirror_defaults(&filled, options);
+    how.as_of = filled.as_of;
     mirror_init(&m, client, &filled);
     host_places_set(&client->places, filled.per_host);
     if (!url || !uri_is_web(url))
@@ -1241,7 +1243,8 @@ td_sync(struct td_client *client, const char *url, const char *dir,
                 url ? url : "");
     else if (!dir || !dir[0])
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
-    else if ((m.dir = mirror_dir_open(dir, true, &why)) &&
+    else if (!follow_options_check(&how, client->trust, filled.filter, &why) &&
+             (m.dir = mirror_dir_open(dir, true, &why)) &&
              mirror_open_db(&m, m.dir, "mirror.db", &why) &&
              is_of_time(&m, dir, &why) && mirror_take_filter(&m, &why) &&
              keep_checkpoints(&m, &why)) {

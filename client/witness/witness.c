@@ -562,12 +562,12 @@ witness_open(struct td_client *client, struct td_client *reader,
     timer_init(&w->timer, client->loop, on_timer, w);
     for (char *const *at = options->urls; *at && !rc; at++)
         rc = client_add_source(reader, *at);
+    if (!rc && td_callback_open(client, options->listen, NULL, &w->callback))
+        rc = STATUS_IO;
     if (!rc)
         rc = file_make_dirs(options->dir, why);
     if (!rc)
         rc = db_open_kind(&w->db, &kind, path.text, why);
-    if (!rc && td_callback_open(client, options->listen, NULL, &w->callback))
-        rc = STATUS_IO;
     if (!rc)
         rc = open_key(w, why);
     if (!rc)

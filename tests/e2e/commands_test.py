@@ -3,10 +3,13 @@ subscriptions, bridges, the state of a mirror, the last changes."""
 
 import json
 import os
+import shutil
 
 import pytest
 
 from tidings_test import hub
+from tidings_test.command_table import commands_of
+from tidings_test.layouts import Sitemap
 from tidings_test.mqtt import wait_half
 from tidings_test.sets import change
 from tidings_test.waiting import wait_for
@@ -487,3 +490,48 @@ def test_what_is_no_mirror_is_said(run, tmp_path):
     (tmp_path / ".tidings").mkdir()
     (tmp_path / ".tidings/mirror.db").write_text("no database" * 1000)
     assert "not a database" in run("tidings", "status", tmp_path, status=1).errors()
+
+
+# Options
+
+
+# Each option whose value is refused as bad usage is refused before a file is made and before
+# the source is asked. The rows that the table of the program does not lead to are named.
+@pytest.mark.parametrize(
+    "name, words, more",
+    [
+        ("sync", "URL DIR --until-caught-up", ["--as-of 2026-01-01 --key KEY", "--cosign x --key KEY --filter x"]),
+        ("follow", "URL --until-caught-up --state STATE", ["--after 1 --since 2026-01-01"]),
+        ("harvest", "URL SET --once", ["--loc x --after 1", "--cosign x", "--header x"]),
+        ("audit", "MIRROR", ["--original --repair --json"]),
+        ("diff", "MIRROR MIRROR", []),
+        ("diff", "URL nonsense", []),
+        ("verify", "URL", []),
+        ("witness", "URL --key KEY --state DIR --listen nonsense", [""]),
+    ],
+)
+def test_an_option_that_is_refused_leaves_nothing(name, words, more, site, news, run, tmp_path):
+    source = Sitemap(site)
+    source.publish({"/files/a.txt": "a"})
+    (command,) = [each for each in commands_of("tidings") if each.name == name]
+    tempo = tmp_path / "temporary"
+    names = {"URL": source.url, "SET": news.url, "DIR": tmp_path / "home/dir", "STATE": tmp_path / "home/state"}
+    names.update(MIRROR=tmp_path / "mirror", KEY=tmp_path / "key")
+    tempo.mkdir()
+    names["KEY"].write_text(run("tidingsd", "key", "show", news.name, "--data", news.broker.data).output())
+    run("tidings", "sync", source.url, names["MIRROR"], "--until-caught-up")
+    asked = source.site.asked("/sitemap.xml")
+    rows = [f"--{option}=nonsense" for option, argument in command.options.items() if argument]
+    n_refused = 0
+    for row in (*rows, *more):
+        home = tmp_path / "home"
+        home.mkdir()
+        given = [str(names.get(word, word)) for word in f"{words} {row}".split()]
+        env = {"HOME": str(home), "XDG_STATE_HOME": str(home / "states"), "TMPDIR": str(tempo)}
+        n = len(asked)
+        done = run("tidings", *command.words, *given, env=env, status=None, cwd=home)
+        if done.status == 2:
+            n_refused += 1
+            assert len(asked) == n and [*home.rglob("*"), *tempo.iterdir()] == [], (row, done.errors())
+        shutil.rmtree(home)
+    assert n_refused > 0
