@@ -47,30 +47,61 @@ name_of(const struct td_follower *f, const char *what)
                      fnv1a(FNV1A_BEGIN, slice_of(f->offered.url)));
 }
 
-static void
+/* True if the text is a checkpoint without a wrong signature of a known key. A
+ * key that has ended may have signed it. */
+static bool
+is_good(const struct trust *trust, struct slice text)
+{
+    struct checkpoint checkpoint;
+    struct note note;
+    uint64_t time_s;
+
+    if (note_read(text, &note, NULL) ||
+        checkpoint_read(&note, &checkpoint, NULL))
+        return false;
+    for (size_t i = 0; trust && i < trust->n_keys; i++)
+        if (note_check(&note, &trust->keys[i], &time_s, NULL) ==
+            STATUS_DIFFERENT)
+            return false;
+    return true;
+}
+
+/* Reads the last checkpoint, if there is a file. A file that cannot be read
+ * stays: it may contradict the next checkpoint. False: the follower is over. */
+static bool
 load_kept(struct td_follower *f)
 {
     struct follower_checkpoint *c = &f->checkpoint;
+    const char *dir = f->client->checkpoint_dir; /* with its "/", or "." */
     const char *given = f->client->checkpoint_kept;
-    char *room = NULL;
+    struct problem why = {""};
+    struct file_path path;
+    char *room;
     ssize_t n = -1;
 
     if (c->is_loaded)
-        return;
-    c->is_loaded = true;
+        return true;
     c->kept.max = NOTE_BYTES_MAX;
-    if (f->client->checkpoint_dir)
+    if (dir) {
+        path = file_path("%s%s", strcmp(dir, ".") ? dir : "",
+                         name_of(f, "checkpoint").text);
         room = buf_room(&c->kept, NOTE_BYTES_MAX);
-    if (room)
-        n = file_read(AT_FDCWD,
-                      file_path("%s/%s", f->client->checkpoint_dir,
-                                name_of(f, "checkpoint").text)
-                          .text,
-                      room, NOTE_BYTES_MAX);
-    if (n > 0)
-        c->kept.size = (size_t)n;
-    else if (n < 0 && given)
+        if (!room)
+            return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        n = file_read(AT_FDCWD, path.text, room, NOTE_BYTES_MAX);
+        if (n < 0 && errno != ENOENT) {
+            problem_errno(&why, "cannot read", path.text);
+            return follower_fail(f, STATUS_IO, "%s", why.text);
+        }
+        c->kept.size = n < 0 ? 0 : (size_t)n;
+        if (n >= 0 && !is_good(f->client->trust, buf_slice(&c->kept)))
+            return follower_fail(f, STATUS_INVALID, "%s holds no checkpoint",
+                                 path.text);
+    }
+    if (n < 0 && given)
         buf_add_text(&c->kept, given);
+    c->is_loaded = true;
+    return true;
 }
 
 static enum status
@@ -443,7 +474,8 @@ begin_check(struct td_follower *f)
                              "%.800s has no checkpoints: nobody signs its "
                              "history",
                              f->offered.url);
-    load_kept(f);
+    if (!load_kept(f))
+        return false;
     if (c->fetch || c->n_tiles > TILES_KEPT ||
         strcmp(c->at.epoch, order->at.epoch) != 0)
         follower_drop_check(f);

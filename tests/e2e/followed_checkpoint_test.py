@@ -860,6 +860,45 @@ def test_the_last_checkpoint_is_kept_with_the_position(scene, tmp_path):
         list(tidings.follow(one.url, **how, verifier_key=one.verifier))
 
 
+DAMAGES = {
+    "garbage": lambda text: "?",
+    "empty": lambda text: "",
+    "half": lambda text: text[: len(text) // 2],
+    "altered": lambda text: text.replace("\n6\n", "\n5\n"),
+    "a folder": None,
+}
+
+
+# A last checkpoint that cannot be read is named, and not replaced by the next one.
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("command", ["follow", "sync", "harvest"])
+def test_a_kept_checkpoint_that_cannot_be_read_is_refused(scene, run, keys, tmp_path, command, damage):
+    one = scene(3)
+    copy = one.set.broker.set("copy")
+    words = {
+        "follow": ["--until-caught-up", "--from-start", "--state", tmp_path / "state"],
+        "sync": [tmp_path / "mirror", "--until-caught-up"],
+        "harvest": [copy.url, "--once", "--state", tmp_path / "state"],
+    }[command]
+    command = ["tidings", command, one.url, *words, "--key", keys(one.verifier)]
+    for i in (1, 2, 3):  # nothing is to be fetched
+        one.set.post_change(f"http://example.com/r/{i}", "deleted")
+    run(*command)
+    (kept,) = tmp_path.glob("**/*.checkpoint-*")
+    text = kept.read_text()
+    kept.unlink()
+    if damage == "a folder":
+        kept.mkdir()
+        assert f"cannot read {kept}: Is a directory" in run(*command, status=1).errors()
+        kept.rmdir()
+    else:
+        kept.write_text(DAMAGES[damage](text))
+        assert f"{kept} holds no checkpoint" in run(*command, status=2).errors()
+        assert kept.read_text() == DAMAGES[damage](text)
+    kept.write_text(text)
+    run(*command)
+
+
 # A file without a key does not turn the checks off. R-453
 @pytest.mark.parametrize("option", ["--key", "--witness"])
 @pytest.mark.parametrize("command", ["follow", "sync", "harvest", "verify", "prove", "witness"])
