@@ -346,10 +346,11 @@ function relaysTable(relays) {
 }
 
 /** A broker that is cut off does not know how the others are now. */
-function memberState({ state, reads_only: readsOnly, name }, cluster) {
+function memberState({ state, why, reads_only: readsOnly, name }, cluster) {
     const now = cluster.state !== 'cut-off' ? state : name === cluster.name ? 'cut-off' : 'unknown';
     const kind = { runs: 'good', behind: 'warning', unknown: '' }[now] ?? 'bad';
-    return make('span', {}, badge(now.replace('-', ' '), kind), readsOnly ? ' reads only' : '');
+    return make('span', {}, badge(now.replace('-', ' '), kind), readsOnly ? ' reads only' : '',
+        why && now === state ? `: ${why}` : '');
 }
 
 function clockText(seconds) {

@@ -571,6 +571,9 @@ def test_the_brokers_of_a_cluster_are_shown(start_cluster, open_console):
     console.wait(f"{rows}.every(row => row.includes('{last}') && / s$/.test(row))")
     third.kill()
     console.wait(f"{rows}[2].includes('away')")
+    # Its last word has the reason, which is text whatever it says.
+    cluster.query("UPDATE tidings_brokers SET state = 'no-room <i>5 bytes</i> are free' WHERE name = 'c' RETURNING name")
+    console.wait(f"{rows}[2].includes('away: <i>5 bytes</i> are free')")
     member.cut_off()
     console.wait("text('.broker').includes('This broker, a, is cut off since')")
     console.expect(f"{rows}.map(row => /cut off|unknown/.exec(row)[0]).join()", "cut off,unknown,unknown,unknown")
