@@ -58,8 +58,8 @@ def post_all(client, news, posted):
         posted[news.name] += POST
 
 
-# Issue 5, points 1 and 6. A repeat is the same message once more, with the same ends:
-# the Reader sees to that, and to the digests.
+# A repeat is the same message once more, with the same ends: the Reader sees to that,
+# and to the digests.
 def test_every_change_goes_out_through_the_storm(start_bridge, mosquitto, background):
     topics = "a/+/notifications"
     hearer = mosquitto.hear(topics, client_id="hearer", keeps_session=True)
@@ -81,7 +81,7 @@ def test_every_change_goes_out_through_the_storm(start_bridge, mosquitto, backgr
     assert half(broker, "out")["leftOut"] == 0
 
 
-# Issue 5, points 3 and 6. The messages have keys of all three kinds.
+# The messages have keys of all three kinds.
 def test_every_change_comes_in_through_the_storm_and_none_twice(
     start_bridge, mosquitto
 ):

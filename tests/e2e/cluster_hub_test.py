@@ -173,7 +173,7 @@ def test_the_hub_goes_on_when_the_journal_gets_records_back(cluster, run, callba
     assert [s["state"] for s in hub.subscriptions(other)] == ["active"]
 
 
-# Issue 22, 9: its backup has all that a new broker needs.
+# A reader delivers nothing, and its backup has all that a new broker needs.
 def test_a_reader_follows_the_hub_and_never_owns_it(
     cluster, start_broker, callbacks, tmp_path
 ):
@@ -313,7 +313,7 @@ def wait_entries(one, n):
     wait_for(f"{n} entries of {one}", look)
 
 
-# Issue 48, 8: any broker lists all bridges, and names the broker that has the rest.
+# Any broker lists all bridges, and names the broker that has the rest.
 def wait_owner(broker, owner):
     def look():
         (bridge,) = broker.get("/bridges").json()["bridges"]

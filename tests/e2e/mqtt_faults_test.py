@@ -110,8 +110,7 @@ def make_faults(start_mosquitto, tmp_path):
         yield Fault(mosquitto, scheme, host, keys, why)
 
 
-# Issue 5, point 6: a clear line, pauses that grow, no busy loop; and posts are taken as
-# ever.
+# It logs the reason once, and its pauses grow; posts are taken as ever.
 def test_who_does_not_let_us_in_is_tried_patiently(start_mosquitto, bridge, tmp_path):
     faults = list(make_faults(start_mosquitto, tmp_path))
     began = time.monotonic()

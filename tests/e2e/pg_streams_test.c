@@ -176,8 +176,8 @@ TEST(lets_others_go_first_from_its_look_on)
     assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
 }
 
-/* Issue 48, 6: whatever the clock of the server says, a renewal makes the lease
- * last, and without one it ends. */
+/* Whatever the clock of the server says, a renewal makes the lease last, and
+ * without one it ends. */
 TEST(knows_no_lease_by_the_clock_of_the_server)
 {
     static const char *const clocks[] = {"+ interval '5 min'",
@@ -250,8 +250,8 @@ TEST(keeps_the_last_value_of_each_key)
     "SELECT " what " FROM pg_stat_user_tables" \
     " WHERE relname = 'tidings_rows'"
 
-/* Issue 48, 3: rows get other numbers and values. The number 16,384 begins
- * another band; a reader that is before it gets all in order. */
+/* Rows get other numbers and values. The number 16,384 begins another band; a
+ * reader that is before it gets all in order. */
 TEST(updates_rows_without_their_indexes)
 {
     struct pair *p = *state;

@@ -97,7 +97,7 @@ def test_the_operator_delays_no_end(start_broker):
         assert not connection.read_all()
 
 
-# Issue 18.6: with --trusted-proxies unix each client that the proxy names has limits of
+# With --trusted-proxies unix each client that the proxy names has limits of
 # its own. Otherwise a header counts for nothing: the user of the socket is the client.
 @pytest.mark.parametrize("is_trusted", (True, False))
 def test_clients_behind_a_proxy(start_broker, path, is_trusted):

@@ -191,7 +191,7 @@ takes_in(struct stage *s, const char *type)
 
 FIXTURE(set_5, clear_stage);
 
-/* Issue 5: both versions of MQTT. */
+/* The bridge takes messages by both versions of MQTT. */
 TEST(takes_in_by_mqtt_5)
 {
     takes_in(*state, "application/problem+json");

@@ -8,7 +8,7 @@
 
 FIXTURE(in_stage_setup, in_stage_teardown);
 
-/* Issue 5: a message becomes a post to the mapped set. It is committed when the
+/* A message becomes a post to the mapped set. It is committed when the
  * client's turn is over, and not acknowledged before. */
 TEST(commits_what_was_received_before_anything_is_written)
 {
@@ -27,7 +27,7 @@ TEST(commits_what_was_received_before_anything_is_written)
     assert_true(quiet_mqtt->wait_us < 0);
 }
 
-/* Issue 5: XML or JSON, by MQTT 5's content type, or by its first byte.
+/* XML or JSON, by MQTT 5's content type, or by its first byte.
  */
 TEST(reads_every_format)
 {
@@ -277,7 +277,7 @@ TEST(goes_on_where_rejections_cannot_be_published)
     quiet_mqtt_acknowledge(0, 0x87); /* not authorized */
 }
 
-/* Issue 5: in and out on the same MQTT broker do not echo: `#` does no harm.
+/* In and out on the same MQTT broker do not echo: `#` does no harm.
  * Nor is a message without changes bad: a heartbeat, or a cleared retained
  * message. */
 TEST(passes_over_what_is_our_own_or_says_nothing, in_stage_setup_closed,

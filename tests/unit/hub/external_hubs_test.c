@@ -61,7 +61,7 @@ put(const char *name, const char *text)
 
 FIXTURE(asked_setup, asked_teardown);
 
-/* Issue 4, point 6; W-013: settings begin and end them. */
+/* W-013: settings begin and end them. */
 TEST(hubs_of_settings_are_subscriptions)
 {
     put("demo", "{\"hubs\":[\"" ONE "\"]}");

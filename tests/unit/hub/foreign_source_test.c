@@ -185,7 +185,7 @@ TEST(asks_again_when_the_hub_has_another_name)
     assert_int_equal(stage_documents(), 1);
 }
 
-/* Issue 4, point 5: the changes are in the set's log, once and in order. */
+/* The changes are in the set's log, once and in order. */
 TEST(a_set_takes_in_the_changes_once, stage_open_set, stage_close)
 {
     static const char *const capabilities[] = {

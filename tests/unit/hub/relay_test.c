@@ -16,7 +16,7 @@ assert_said(struct told t, unsigned http, const char *part)
 
 FIXTURE(asked_setup, asked_teardown);
 
-/* Issue 4, point 5: PUT, GET, DELETE of /relays/{name}. */
+/* PUT, GET, DELETE of /relays/{name}. */
 TEST(is_made_shown_listed_and_removed)
 {
     struct told t;

@@ -739,8 +739,8 @@ turns_of(struct seat *seat)
     return n;
 }
 
-/* Issue 48, 7: that records come does not hide that there are no turns. The log
- * thread asks for one without a post. */
+/* Records that come do not hide that there are no turns. The log thread asks
+ * for one without a post. */
 TEST(finds_out_alone_that_there_are_turns_again)
 {
     struct pair *p = *state;
@@ -765,8 +765,8 @@ TEST(finds_out_alone_that_there_are_turns_again)
     keep(w, &w->a, 1, 2);
 }
 
-/* Issue 66, 1: whether a broker can work for its cluster, after each thing that
- * the follower or the log thread has learnt. */
+/* Whether a broker can work for its cluster, after each thing that the follower
+ * or the log thread has learnt. */
 TEST(knows_whether_it_can_work)
 {
     enum { LOOK, END, TURN, RIGHT, PASS };

@@ -180,7 +180,7 @@ TEST(a_request_of_a_proxy_counts_until_its_answer)
         wire_close(kept[i]);
 }
 
-/* Issue 16.3: a trusted proxy's request for a client without a free share is
+/* A trusted proxy's request for a client without a free share is
  * answered 429, and the connection goes on with requests of others. RFC 9110
  * section 9.3.2: the answer to HEAD has no body, which the proxy would take for
  * the next answer. */
