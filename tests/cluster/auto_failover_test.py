@@ -26,7 +26,7 @@ def trio(request):
     yield from managed(*getattr(request, "param", ()))
 
 
-# Issue 22, 8: with three nodes it keeps number_sync_standbys = 1.
+# With three nodes it keeps number_sync_standbys = 1.
 def test_posts_continue_at_the_server_that_it_promotes(start_cluster, trio):
     assert trio.query("SHOW synchronous_standby_names")[0].startswith("ANY 1 (")
     cluster = start_cluster("--rotate-entries", 500)
@@ -42,7 +42,7 @@ def test_posts_continue_at_the_server_that_it_promotes(start_cluster, trio):
     storm.end()
 
 
-# Issue 48, 13: with two nodes it has number_sync_standbys = 0, and empties the names while
+# With two nodes it has number_sync_standbys = 0, and empties the names while
 # one is away. The page says what the brokers do then.
 @pytest.mark.parametrize("trio", [(("one", "two"),)], ids=["two"], indirect=True)
 def test_with_two_nodes_there_are_no_posts_while_one_is_away(start_cluster, trio):

@@ -41,7 +41,6 @@ def stop(member):
     member.front.listen()
 
 
-# Issue 22, 7.
 @pytest.mark.parametrize(
     "harm",
     [cut(), cut(UP), cut(DOWN), reset, stop],
@@ -66,7 +65,7 @@ def brokers_of(member):
     return member.get("/cluster").json().get("brokers", [])
 
 
-# Issue 22, 7: packets are lost, and no connection ends; the patience of the broker does.
+# Packets are lost, and no connection ends; the patience of the broker does.
 @pytest.mark.parametrize(
     "directions", [(), (UP,), (DOWN,)], ids=["both ways", "up", "down"]
 )
@@ -143,7 +142,7 @@ def post_through_cuts(member, begin, first, step, size):
     raise AssertionError(f"a turn has more than {MESSAGES_MAX} messages")
 
 
-# Issue 22, 1: a connection that ends at any message of a commit leaves its outcome
+# A connection that ends at any message of a commit leaves its outcome
 # unknown. The post is repeated with its key, and is there once. A broker presumes its
 # turns while the others do not post.
 @pytest.mark.parametrize("size", [0, 20000], ids=["in rows", "in segments"])

@@ -14,7 +14,7 @@ ENTRIES = soak(5000, 200000)
 POST = 1000
 
 
-# Issue 22, 6: the journal still has its first record.
+# The journal still has its first record.
 def test_a_new_broker_follows_from_the_first_record(start_cluster):
     cluster = start_cluster("--rotate-entries", 500)
     storm = Storm(cluster, "news", choices())
@@ -37,7 +37,7 @@ def test_a_broker_that_was_away_catches_up(start_cluster):
     storm.end()
 
 
-# Issue 22, 6: a backup of another broker knows its place in the journal.
+# A backup of another broker knows its place in the journal.
 def test_a_broker_without_its_disk_begins_with_a_backup(start_cluster, run, tmp_path):
     cluster = start_cluster("--rotate-entries", 500)
     storm = Storm(cluster, "news", choices())
@@ -64,7 +64,7 @@ def documents(broker):
     }
 
 
-# Issue 22, 6: nothing is renumbered.
+# Nothing is renumbered.
 def test_a_directory_of_the_former_release_becomes_the_first(
     start_cluster, start_broker, run, tmp_path
 ):

@@ -11,7 +11,6 @@ from tidings_test.storm import Storm
 ANSWERS_MAX = soak(60, 400)  # before a kill
 
 
-# Issue 22, 2, 3 and 7.
 @pytest.mark.parametrize(
     "harm, rounds",
     [(kill_broker, 20), (lose_primary, 15), (lose_standby, 5), (lose_both, 10)],

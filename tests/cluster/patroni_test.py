@@ -49,7 +49,6 @@ def haproxy(trio, start, tmp_path):
     keeper.close()
 
 
-# Issue 48, 13.
 def test_posts_continue_at_the_server_that_it_promotes(start_cluster, trio, haproxy, run):
     def wait_led():
         """Wait until HAProxy leads to the primary."""

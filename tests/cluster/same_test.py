@@ -60,7 +60,6 @@ def order_lists(cluster, chosen):
         assert answer.status in (200, 202, 404, 410), answer
 
 
-# Issue 22, 2 and 3.
 def test_all_documents_are_the_same_at_all_brokers(start_cluster, run, background):
     cluster = start_cluster(*OPTIONS)
     chosen = choices()
@@ -87,7 +86,6 @@ def test_all_documents_are_the_same_at_all_brokers(start_cluster, run, backgroun
             assert "proven from the beginning" in done.output()
 
 
-# Issue 22, 9.
 def test_a_reader_has_what_the_members_have_and_adds_nothing(start_cluster):
     cluster = start_cluster(*OPTIONS)
     reader = cluster.add_reader("r")
@@ -117,8 +115,7 @@ def archived(news):
     return [archive.body, *(news.get(path).body for path in paths)]
 
 
-# Issue 22, 3: also the lists that a broker was building, or that others archived while it
-# was away.
+# They have the lists that they were building, and those that others archived meanwhile.
 def test_killed_brokers_have_all_archived_lists(start_cluster):
     cluster = start_cluster("--resource-list-every", 1, "--resource-list-keep", 1)
     chosen = choices()

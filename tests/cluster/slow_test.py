@@ -48,7 +48,7 @@ def post_large(member, size):
     return post(member, large(size))
 
 
-# Issue 48, 1: pieces are applied as they come, and a wait counts from the last bytes.
+# Pieces are applied as they come, and a wait counts from the last bytes.
 def test_a_broker_far_behind_follows_over_a_slow_line(start_cluster):
     cluster = start_cluster()
     one, _, three = cluster.members
@@ -71,7 +71,7 @@ def test_a_broker_far_behind_follows_over_a_slow_line(start_cluster):
     cluster.wait_same()
 
 
-# Issue 48, 1: of one record, too.
+# So are the pieces of one large record.
 def test_a_large_post_is_taken_over_a_slow_line(start_cluster):
     cluster = start_cluster()
     one = cluster.members[0]
@@ -86,7 +86,7 @@ def test_a_large_post_is_taken_over_a_slow_line(start_cluster):
     cluster.wait_same()
 
 
-# Issue 48, 1: a line that drips does not count as one that moves.
+# A line that drips does not count as one that moves.
 @pytest.mark.parametrize("size", [0, LARGE], ids=["small", "large"])
 def test_a_line_that_drips_is_given_up(start_cluster, size):
     cluster = start_cluster()
@@ -102,7 +102,7 @@ def test_a_line_that_drips_is_given_up(start_cluster, size):
     cluster.wait_same()
 
 
-# Issue 66, 3: a busy server has some seconds for a connection, also beside silent ones.
+# A busy server has some seconds for a connection, also beside silent ones.
 @pytest.mark.parametrize("seconds, are_silent", [(1, False), (2.5, True)])
 def test_a_server_is_slow_to_connect(start_cluster, trio, seconds, are_silent):
     cluster = start_cluster()
@@ -119,7 +119,7 @@ def test_a_server_is_slow_to_connect(start_cluster, trio, seconds, are_silent):
     cluster.wait_same()
 
 
-# Issue 48, 2: what a large record has of the first attempt, which others overtake, goes
+# What a large record has of the first attempt, which others overtake, goes
 # to the journal again before the turn.
 def test_a_large_post_keeps_nobody_waiting(start_cluster, background):
     cluster = start_cluster()
@@ -152,7 +152,7 @@ def test_a_large_post_keeps_nobody_waiting(start_cluster, background):
     cluster.wait_same()
 
 
-# Issue 66, 4: while a post is on its way no broker signs that there is no such entry. The
+# While a post is on its way no broker signs that there is no such entry. The
 # time is the journal's: the clock of a broker may differ from it.
 def test_no_entry_is_earlier_than_a_signed_time(start_cluster, background, faults):
     cluster = start_cluster(names="a")
@@ -185,7 +185,7 @@ def test_no_entry_is_earlier_than_a_signed_time(start_cluster, background, fault
     wait_for("a time after the last change", lambda: signed(two) > later[-1].datetime)
 
 
-# Issue 48, 2: a broker that has a post and lacks megabytes reads them without the turn.
+# A broker that has a post and lacks megabytes reads them without the turn.
 def test_a_slow_broker_keeps_nobody_waiting(start_cluster, background):
     cluster = start_cluster()
     one, two, three = cluster.members
@@ -226,7 +226,7 @@ def old_transaction(cluster):
             yield
 
 
-# Issue 48, 3: rows that are written with each post would pile up beside it.
+# Rows that are written with each post would pile up beside it.
 def test_no_row_is_written_again_with_each_post(start_cluster):
     cluster = start_cluster()
     n = 200
@@ -249,7 +249,7 @@ def test_no_row_is_written_again_with_each_post(start_cluster):
     cluster.wait_same()
 
 
-# Issue 48, 5: a manager empties the names for a primary without standbys. What it commits
+# A manager empties the names for a primary without standbys. What it commits
 # then is seen by all who ask it, and is lost with it: no broker shows it. Also not when
 # the names are back, and no standby has come yet.
 @pytest.mark.parametrize("come_back", [False, True], ids=["empty", "back"])
@@ -284,7 +284,6 @@ def test_no_broker_shows_what_one_machine_alone_has(start_cluster, trio, come_ba
     cluster.wait_same()
 
 
-# Issue 48, 1, 2 and 5.
 @pytest.mark.parametrize("harm, rounds", [(narrow, 20), (forget_standbys, 10)])
 def test_a_storm_over_slow_lines_and_forgetful_servers(start_cluster, harm, rounds):
     chosen = choices()

@@ -183,7 +183,6 @@ STATES = (
 )
 
 
-# Issue 66, 1 and 2.
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_others_do_the_work_of_a_broker_that_cannot(
     start_cluster, callbacks, run, state

@@ -61,8 +61,7 @@ def meet(cluster, chosen, harms, joined=()):
     return storm.end()
 
 
-# Issue 48, 4 to 6, 11 and the tests at its end. CI has each wrong one, and one of the
-# others. What the journal loses with a server comes again, from a copy that is older.
+# A run in CI has each of the WRONG harms, and one of the ORDINARY ones. What the journal loses with a server comes again, from a copy that is older.
 def test_one_history_whatever_happens(start_cluster, callbacks):
     chosen = choices()
     cluster = start_cluster("--rotate-entries", 100, *hub.QUICK)
@@ -75,7 +74,7 @@ def test_one_history_whatever_happens(start_cluster, callbacks):
         assert callback.holes == 0
 
 
-# Issue 48, 10: the same with the bytes in a bucket, which has all of them.
+# The same with the bytes in a bucket, which has all of them.
 def test_one_history_with_content_in_a_bucket(start_cluster, bucket, tmp_path):
     chosen = choices()
     where = ("--cluster-bytes", bucket.address("bytes"))

@@ -115,7 +115,6 @@ def check_bodies(known, history):
             assert delivered[seq].datetime == history[seq].datetime
 
 
-# Issue 22, 4.
 def test_callbacks_get_every_change_in_order(start_cluster, callbacks):
     chosen = choices()
     cluster = start_cluster("--rotate-entries", 500, *hub.QUICK)
@@ -155,7 +154,6 @@ def accept(feed, member, document):
     wait_for(f"{document} to be accepted", look)
 
 
-# Issue 22, 4.
 def test_a_relay_delivers_every_document_in_order(start_cluster, site, callbacks):
     chosen = choices()
     cluster = start_cluster(*hub.QUICK, *hub.LOOPBACK, "--relay-documents", "10000")
@@ -186,7 +184,7 @@ def first_of(locs):
     return list(dict.fromkeys(locs))
 
 
-# Issue 22, 4: the session at the MQTT broker is the cluster's, with all that came for it
+# The session at the MQTT broker is the cluster's, with all that came for it
 # while nobody owned the bridge.
 def test_a_bridge_loses_no_message_either_way(
     start_cluster, start_mosquitto, tmp_path
@@ -236,7 +234,7 @@ def test_a_bridge_loses_no_message_either_way(
 N_BRIDGES = 8
 
 
-# Issue 48, 11: each bridge has a lease, and each broker its share of them. What moves in
+# Each bridge has a lease, and each broker its share of them. What moves in
 # order is not repeated.
 def test_brokers_share_the_bridges(start_cluster, start_mosquitto, tmp_path):
     chosen = choices()
@@ -312,7 +310,7 @@ def test_brokers_share_the_bridges(start_cluster, start_mosquitto, tmp_path):
         assert reader.repeats == 0 or name in begun
 
 
-# Issue 22, 9: a harvest reads and posts through the balancer.
+# A harvest reads and posts through the balancer.
 def test_a_harvest_goes_on_at_another_broker(start_cluster, start, tmp_path):
     chosen = choices()
     cluster = start_cluster("--rotate-entries", 500)
@@ -359,7 +357,7 @@ def test_an_outbox_is_drained_once_whoever_dies(start_cluster, start_postgresql,
     assert found == [f"http://example.com/r/{i}" for i in range(1, n + 1)]
 
 
-# Issue 48, 6: a lease ends by the clock of the broker that asks for it. The new primary
+# A lease ends by the clock of the broker that asks for it. The new primary
 # says for an hour that the former owner still has it. The times of such a server would be
 # kept for ever, so there are no posts.
 def test_a_new_primary_an_hour_behind_has_an_owner_and_no_posts(start_cluster, trio):

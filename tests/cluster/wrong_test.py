@@ -27,7 +27,7 @@ def wait_post(member, status):
     )
 
 
-# Issue 22, 8: settings are looked at with each connection, and whether commits wait for
+# Settings are looked at with each connection, and whether commits wait for
 # a standby, behind each commit.
 @pytest.mark.parametrize(
     "setting, wrong, words",
@@ -82,7 +82,7 @@ def test_a_commit_that_no_longer_waits_is_not_acknowledged(
     cluster.wait_same()
 
 
-# Issue 66, 3: of several servers the last primary's reason is given, and not that others
+# Of several servers the last primary's reason is given, and not that others
 # are standbys.
 @pytest.mark.parametrize(
     "words, are_down",
@@ -139,7 +139,7 @@ def stop_all(cluster):
         member.stop()
 
 
-# Issue 22, 7: each broker notices by number and digest that the journal has less than it
+# Each broker notices by number and digest that the journal has less than it
 # had. cluster mend begins the journal again behind a copy.
 def test_an_older_backup_of_the_journal_is_noticed_and_mended(start_cluster, trio):
     cluster = start_cluster()
@@ -212,12 +212,12 @@ def lossy(start_cluster, trio):
     return start
 
 
-# Issue 48, 8: each server that the address names, also one that is silent; and a standby
-# that was promoted while its primary went on.
+# It names each server of the address, also one that is silent, and a standby that was
+# promoted while its primary went on.
 def test_the_status_asks_every_server(start_cluster, trio, run):
     cluster = start_cluster(names="a")
     (member,) = cluster.members
-    # Issue 66, 7: a standby refuses such transactions.
+    # A standby refuses such transactions.
     default = "SET default_transaction_isolation = 'serializable'"
     trio.query(f"ALTER DATABASE {cluster.database} {default}")
     ways = member.ways
@@ -270,7 +270,7 @@ def test_the_status_asks_every_server(start_cluster, trio, run):
 HAS_LOST = "the journal has lost records: it ends with record"
 
 
-# Issue 22, 7 and 48, 4: one standby suffices for an answer, and a manager that promotes
+# One standby suffices for an answer, and a manager that promotes
 # the other one loses what was acknowledged. A broker that has not heard of that takes no
 # posts under the same numbers: the rows of others say that they have more.
 def test_a_standby_that_lacks_records_is_promoted(lossy, run):
@@ -298,7 +298,7 @@ def test_a_standby_that_lacks_records_is_promoted(lossy, run):
     cluster.wait_same()
 
 
-# Issue 48, 4: the rows were lost with the records, until these brokers report again.
+# The rows were lost with the records, until these brokers report again.
 def test_a_new_server_waits_for_the_reports_of_all_brokers(lossy, run):
     one, two, three = lossy(Member.cut_off, "--cluster-wait-for-all").members
     three.reconnect()
@@ -315,7 +315,7 @@ def test_a_new_server_waits_for_the_reports_of_all_brokers(lossy, run):
     wait_post(three, 200)
 
 
-# Issue 48, 4: a broker that is dead for good ends no cluster. If it comes back with more
+# A broker that is dead for good ends no cluster. If it comes back with more
 # than the others had, these stop.
 def test_a_dead_broker_is_not_waited_for(lossy):
     one, two, three = lossy(Member.kill).members
@@ -332,7 +332,7 @@ def test_a_dead_broker_is_not_waited_for(lossy):
     check_refused(three, HAS_LOST, 2)
 
 
-# Issue 66, 5: unless the operator wants to wait: then nothing is given up before `leave`.
+# With --cluster-wait-for-all no broker is given up before `cluster leave`.
 def test_a_dead_broker_is_waited_for_until_it_leaves(lossy, run):
     cluster = lossy(Member.kill, "--cluster-wait-for-all")
     one, two, three = cluster.members
@@ -350,7 +350,7 @@ def test_a_dead_broker_is_waited_for_until_it_leaves(lossy, run):
     wait_post(three, 200)
 
 
-# Issue 22, 7: posts under the same numbers.
+# Two histories have posts under the same numbers.
 def test_a_broker_sees_another_history(lossy):
     one, two, three = lossy(Member.kill).members
     three.reconnect()
@@ -363,7 +363,7 @@ def test_a_broker_sees_another_history(lossy):
     assert Set(three, "news").last() == 6
 
 
-# Issue 22, 1: a cluster is upgraded one broker at a time; the first record of a newer
+# A cluster is upgraded one broker at a time; the first record of a newer
 # version stops the older ones.
 def test_a_record_of_a_newer_version_stops_a_broker(start_cluster):
     cluster = start_cluster("--cluster-stale", "2")

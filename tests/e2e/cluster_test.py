@@ -286,7 +286,7 @@ COMMIT = ("synchronous_commit", "its synchronous_commit is off: it answers befor
 NO_STANDBY = "synchronous_standby_names is empty"
 
 
-# Issue 48, 13: this server has no standby. Servers with standbys: cluster/wrong.
+# This server has no standby. Servers with standbys: cluster/wrong.
 @pytest.mark.parametrize(
     ("durable_by", "taken", "asked"),
     [
@@ -509,7 +509,7 @@ def test_the_status_of_a_cluster(cluster):
     assert any("seen 0.0 s ago" in x for x in cluster.status(*DISK, status=1))
 
 
-# Issue 66, 2: what this account may not see is no fault.
+# What this account may not see is no fault.
 def test_the_status_for_an_account_with_few_rights(cluster):
     cluster.init(cluster.path / "a" / "data")
     cluster.start("a")
@@ -525,7 +525,7 @@ def test_the_status_for_an_account_with_few_rights(cluster):
     assert "not visible to this account" in said
 
 
-# Issue 66, 2: who has locked a table of the cluster.
+# It names the session that has locked a table of the cluster.
 def test_the_status_names_locks(cluster, run):
     cluster.init(cluster.path / "a" / "data")
     one = cluster.start("a")
@@ -555,7 +555,7 @@ def test_the_status_names_locks(cluster, run):
         cluster.status(*DISK)
 
 
-# Issue 22, 2: a token that is made or revoked at one broker is so at all within two
+# A token that is made or revoked at one broker is so at all within two
 # seconds, and a broker that is new has them from the beginning.
 def test_tokens_are_those_of_all_brokers(cluster, run):
     cluster.init(cluster.path / "a" / "data")
@@ -595,7 +595,7 @@ def test_tokens_are_those_of_all_brokers(cluster, run):
     cluster.set_connections(True)
 
 
-# Issue 22, 2: a ticket from one broker opens a stream at another, once, and ends with its
+# A ticket from one broker opens a stream at another, once, and ends with its
 # token.
 def test_a_ticket_of_one_broker_opens_a_stream_at_another(cluster):
     cluster.init(cluster.path / "a" / "data")
@@ -666,7 +666,7 @@ def test_a_new_broker_without_postgresql_is_closed(cluster, options, without, la
     cluster.set_connections(True)
 
 
-# Issue 66, 5: who may not see the tables is not told to make some.
+# Who may not see the tables is not told to make some.
 def test_a_search_path_that_hides_the_cluster_is_named(cluster):
     cluster.init(cluster.path / "a" / "data")
     broker = cluster.start("a")
@@ -692,7 +692,7 @@ def test_a_search_path_that_hides_the_cluster_is_named(cluster):
     wait_for("a post", lambda: Set(broker, "news").send(post).status == 200)
 
 
-# Issue 22, 6: a new broker fetches the backup of another one, and follows.
+# A new broker fetches the backup of another one, and follows.
 def test_a_broker_joins_from_another(cluster, run):
     cluster.init(cluster.path / "a" / "data")
     one = cluster.start("a", "--rotate-entries", "10")
@@ -920,7 +920,7 @@ MAKE_2 = (
 )
 
 
-# Issue 48: one broker is upgraded after the other.
+# One broker is upgraded after the other.
 @pytest.mark.parametrize("make_old", [MAKE_OLD, MAKE_2], ids=["1", "2"])
 def test_tables_of_an_earlier_version_get_new_columns(cluster, make_old):
     cluster.init(cluster.path / "a" / "data")
@@ -934,7 +934,7 @@ def test_tables_of_an_earlier_version_get_new_columns(cluster, make_old):
     assert cluster.query("SELECT version FROM tidings_cluster") == ["4"]
 
 
-# Issue 48, 11: version 1 has one lease and one stream for all bridges. A file that has
+# Version 1 has one lease and one stream for all bridges. A file that has
 # followed it goes on, and no broker of that version gets the lease again.
 def test_bridges_of_an_earlier_version_go_on(cluster, start_mosquitto, tmp_path):
     mosquitto = start_mosquitto()
@@ -983,7 +983,7 @@ def test_bridges_of_an_earlier_version_go_on(cluster, start_mosquitto, tmp_path)
     assert any(line.endswith(owns) for line in status)
 
 
-# Issue 22, 7: numbers and digests show that the journal has lost records.
+# Numbers and digests show that the journal has lost records.
 def test_a_copy_that_is_ahead_of_the_journal_takes_no_posts(cluster):
     cluster.init(cluster.path / "a" / "data")
     one = cluster.start("a")
@@ -999,7 +999,7 @@ def test_a_copy_that_is_ahead_of_the_journal_takes_no_posts(cluster):
     assert "the journal ends before record" in one.wait_said("posts are refused")
 
 
-# Issue 48, 3: the tables of an earlier version. Their time is in tidings_turn.
+# Tables of an earlier version have their time in tidings_turn.
 def test_a_broker_brings_older_tables_up_to_date(cluster):
     cluster.init(cluster.path / "a" / "data")
     one = cluster.start("a")
@@ -1023,7 +1023,7 @@ def test_a_broker_brings_older_tables_up_to_date(cluster):
     wait_last(two, "news", 3)
 
 
-# Issue 22, 7: the copy with the most records has all that was acknowledged.
+# The copy with the most records has all that was acknowledged.
 def test_a_lost_journal_begins_again_from_a_copy(cluster, server):
     cluster.init(cluster.path / "a" / "data")
     one, two, three = (cluster.start(name) for name in "abc")
@@ -1058,7 +1058,7 @@ def lose_records(cluster, n):
     )
 
 
-# Issue 22, 7: the missing records come back from a copy, and no broker needs a backup.
+# The missing records come back from a copy, and no broker needs a backup.
 def test_a_journal_gets_its_lost_records_back(cluster):
     cluster.init(cluster.path / "a" / "data")
     one, two, three = (cluster.start(name) for name in "abc")
@@ -1166,7 +1166,7 @@ def forget(cluster, one):
     return news
 
 
-# Issue 48, 9: a session of such a pooler does not keep the settings of the broker, and
+# A session of such a pooler does not keep the settings of the broker, and
 # gives it no notifications.
 def test_a_pooler_of_transactions_is_noticed(cluster, server):
     cluster.init(cluster.path / "a" / "data")
@@ -1191,7 +1191,7 @@ def test_a_pooler_of_transactions_is_noticed(cluster, server):
     pooler.wait()
 
 
-# Issue 48, 9: the smallest bound won in silence.
+# Brokers may have different bounds: none loses what it was promised.
 def test_the_largest_bound_counts(cluster):
     cluster.init(cluster.path / "a" / "data")
     one, two = cluster.start("a", "--cluster-keep", "1M"), cluster.start("b")
@@ -1222,7 +1222,7 @@ def peer_tokens(path, broker, token):
     return lines
 
 
-# Issue 22, 6: beyond --cluster-keep the broker joins anew by itself and says so, and what
+# Beyond --cluster-keep the broker joins anew by itself and says so, and what
 # it replaces stays.
 def test_a_broker_that_lacks_records_joins_anew(cluster, run):
     cluster.init(cluster.path / "a" / "data")
@@ -1289,7 +1289,7 @@ def wait_again(broker):
     )
 
 
-# Issue 48, 7: a running broker, too, once. Its former files stay.
+# A running broker joins anew, too, once. Its former files stay.
 @pytest.mark.parametrize("harm", ["forgotten", "another history"])
 def test_a_running_broker_joins_anew(cluster, run, harm):
     cluster.init(cluster.path / "a" / "data")
@@ -1347,7 +1347,7 @@ def test_a_running_broker_that_cannot_join_goes_on(cluster, site):
     assert sum("cannot join anew" in line for line in two.process.err) == 1
 
 
-# Issue 48, 7: a right may have been revoked where this broker does not hear of it.
+# A right may have been revoked where this broker does not hear of it.
 def test_private_sets_wait_for_news_of_the_cluster(cluster):
     cluster.init(cluster.path / "a" / "data")
     one = cluster.start("a", "--cluster-private-stale", "3")
@@ -1400,7 +1400,7 @@ def test_a_broker_that_fetches_can_be_stopped(cluster, site, run):
     assert not (two.data / "joining").exists()
 
 
-# Issue 48, 7: the other broker must have the history of the journal.
+# The other broker must have the history of the journal.
 def test_a_copy_with_another_history_stays_without_a_better_one(cluster, site):
     cluster.init(cluster.path / "a" / "data")
     one, two = cluster.start("a"), cluster.start("b", "--cluster-from", site.url)
@@ -1468,7 +1468,7 @@ def as_of(answer):
     return answer["Tidings-As-Of"]
 
 
-# Issue 22, 7: a broker that is cut off refuses posts and serves reads, and says so.
+# A broker that is cut off refuses posts and serves reads, and says so.
 def test_a_broker_that_is_cut_off_says_so(cluster):
     cluster.init(cluster.path / "a" / "data")
     begun = datetime.datetime.now(datetime.timezone.utc).isoformat()
@@ -1509,7 +1509,7 @@ def test_a_broker_that_is_cut_off_says_so(cluster):
     assert (answer.status, answer.json()["generation"]) == (200, 1)
 
 
-# Issue 22, 3: a position of one broker holds at all, at once.
+# A position of one broker holds at all, at once.
 def test_a_position_of_one_broker_holds_at_all(cluster):
     cluster.init(cluster.path / "a" / "data")
     brokers = [cluster.start(name) for name in "abc"]
@@ -1532,7 +1532,7 @@ def test_a_position_of_one_broker_holds_at_all(cluster):
 READ_ONLY = "--cluster-read-only"
 
 
-# Issue 22, 9: a copy for many subscribers, which adds nothing to the cluster.
+# A copy for many subscribers, which adds nothing to the cluster.
 def test_a_reader_follows_and_serves_reads(cluster):
     cluster.init(cluster.path / "a" / "data")
     one = cluster.start("a")
