@@ -35,14 +35,16 @@ run_bucket_check(const struct arguments *given)
     const size_t sizes[] = {PROBE_BYTES, PART_BYTES + PROBE_BYTES};
     struct problem why = {""};
     struct bucket *bucket = NULL;
-    FILE *file = tmpfile();
     char seed[64];
     enum status rc = bucket_open(&bucket, &options, &why);
+    FILE *file = rc ? NULL : tmpfile();
 
+    if (!rc && !file)
+        rc = problem_errno(&why, "cannot make a temporary file in", P_tmpdir);
     if (!rc && !random_hex(seed, sizeof(seed)))
         rc = problem_errno(&why, "no random numbers", "for an object");
     for (size_t i = 0; !rc && i < N_ELEMENTS(sizes); i++)
-        rc = bucket_try(bucket, seed, file ? fileno(file) : -1, sizes[i], &why);
+        rc = bucket_try(bucket, seed, fileno(file), sizes[i], &why);
     bucket_close(bucket);
     if (file)
         fclose(file);

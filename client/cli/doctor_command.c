@@ -26,6 +26,7 @@
 #include "base/certificates.h"
 #include "base/file.h"
 #include "client/cli/cli.h"
+#include "client/lib/temporary_file.h"
 #include "client/watch/file_digest.h"
 
 struct values {
@@ -181,15 +182,17 @@ static enum verdict
 check_files(const struct values *values, struct buf *found)
 {
     struct rlimit limit = {0};
-    FILE *file = tmpfile();
+    struct problem why = {""};
+    int fd = temporary_file_open(&why);
 
     (void)values;
     getrlimit(RLIMIT_NOFILE, &limit);
-    buf_add_format(found, "%" PRIu64 " may be open; a temporary one: %s",
-                   (uint64_t)limit.rlim_max, file ? "made" : strerror(errno));
-    if (!file)
+    buf_add_format(found, "%" PRIu64 " may be open; %s",
+                   (uint64_t)limit.rlim_max,
+                   fd < 0 ? why.text : "a temporary one: made");
+    if (fd < 0)
         return BAD;
-    fclose(file);
+    close(fd);
     return limit.rlim_max < FILES_LEAST    ? BAD
            : limit.rlim_max < FILES_ENOUGH ? DOUBTFUL
                                            : FINE;
@@ -247,9 +250,8 @@ static const struct {
      "give the broker a --data that its user can write, on a disk with 1 GiB "
      "free"},
     {"files", check_files,
-     "raise the limit (LimitNOFILE= of the unit, ulimit -n); let the user "
-     "write "
-     "to /tmp"},
+     "raise the limit (LimitNOFILE= of the unit, ulimit -n); name a folder "
+     "that the user can write in TMPDIR"},
     {"seccomp", check_seccomp,
      "a broker serves without its filter of system calls, and says so"},
     {"port", check_port,

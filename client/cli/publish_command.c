@@ -11,6 +11,7 @@
 #include "client/cli/input_check.h"
 #include "client/cli/progress.h"
 #include "client/cli/publish_follow.h"
+#include "client/lib/temporary_file.h"
 #include "proto/ascii.h"
 #include "proto/json/json_parse.h"
 #include "proto/resourcesync/digest.h"
@@ -306,8 +307,10 @@ post_content(const struct arguments *arguments, const char *changes)
     const char *name = given->content, *type = given->media_type;
     char boundary[BOUNDARY_SIZE + 1], of_parts[100];
     FILE *content = NULL, *parts = NULL;
+    struct problem why = {""};
     void *bytes = MAP_FAILED;
     long size;
+    int fd;
     enum exit_code code = EXIT_FAILED;
 
     if (!ascii_is_line(arguments->operands[1]) ||
@@ -318,11 +321,18 @@ post_content(const struct arguments *arguments, const char *changes)
         say("cannot read %s: %s", name, strerror(errno));
         goto out;
     }
-    parts = tmpfile();
+    fd = temporary_file_open(&why);
+    if (fd < 0) {
+        say("%s", why.text);
+        goto out;
+    }
+    parts = fdopen(fd, "w+");
     if (!parts || !random_hex(boundary, sizeof(boundary)) ||
         !write_parts(parts, arguments, boundary, changes, content)) {
-        say("cannot read %s, or put it together in a temporary file: %s", name,
-            strerror(errno));
+        bool is_input = ferror(content);
+
+        say("cannot %s%s: %s", is_input ? "read " : "write a file in ",
+            is_input ? name : temporary_directory(), strerror(errno));
         goto out;
     }
     size = ftell(parts);

@@ -77,8 +77,8 @@ flush_piece(struct gather *g, struct problem *why)
                                                  g->out.size, &g->why))
         return STATUS_IO;
     if (file_write(g->fd, buf_slice(&g->out)))
-        return problem(why, STATUS_IO, "cannot write a temporary file: %s",
-                       strerror(errno));
+        return problem_errno(why, "cannot write a file in",
+                             temporary_directory());
     g->size += g->out.size;
     buf_clear(&g->out);
     return STATUS_OK;

@@ -80,12 +80,18 @@ static const struct db_kind survey_kind = {
 static bool
 end_step(struct survey *l, enum status rc)
 {
+    int code = sqlite3_errcode(l->db.handle) & 0xff;
+
     if (!rc)
         return true;
     if (rc == STATUS_STOPPED && l->limit.is_limit)
         l->why = l->limit;
     if (rc == STATUS_BUSY) /* the disk is full, or another process has it */
         l->why.rc = STATUS_IO;
+    /* Its disk, or that of the temporary tables. */
+    if (code == SQLITE_FULL || code == SQLITE_IOERR)
+        problem_prefix(&l->why, STATUS_IO, "with temporary files in %.500s: ",
+                       temporary_directory());
     db_rollback(&l->db);
     return false;
 }
