@@ -144,9 +144,9 @@ export interface Options {
     signal?: AbortSignal;
     onState?: (state: State) => void;
     /**
-     * Verifier keys, the lines of `tidingsd key show SET`: one text, or several. Then nothing is
-     * yielded before the first checkpoint of a set is right. The next ones are read on each new
-     * connection, and after five minutes. A wrong one ends the set with a CheckpointError.
+     * Verifier keys, the lines of `tidingsd key show SET`: one text, or several. Then changes are
+     * read from the lines of the log, by long polls, and yielded when the signed tree has them; the
+     * reader filters. A line or a checkpoint that is wrong ends the set with a CheckpointError.
      */
     verifierKey?: string | string[];
     /** The keys of witnesses, of whom `requireWitnesses` (all) have to cosign checkpoints. A key counts once. */
@@ -237,7 +237,7 @@ export interface VerifierKey {
 /**
  * A checkpoint that cannot be believed.
  *
- * - "malformed": it is none.
+ * - "malformed": it is none, or a message has something else than lines of the log.
  * - "origin": it is of another log.
  * - "signature": no known key of the log has signed it, or the signature is wrong.
  * - "witnesses": too few have cosigned it, or a cosignature is wrong.

@@ -40,6 +40,9 @@ const URL_MAX = 6000; // a broker takes 8,192 characters
 const EVENTS = 'text/event-stream';
 
 const CHECK_MS = 300_000; // between two looks at the checkpoint of a set
+const HELD_MS = 1000; // between two while changes wait for it; longer each time
+const APART_MAX = 4; // sets with a key that have a connection each: browsers open six to a server
+const TILES_KEPT = 64;
 const OLDER_PAUSE_MS = 2_000; // before another connection, after an older checkpoint
 const AHEAD_MAX_S = 300; // of the time of a checkpoint: two clocks differ
 const NOTE_MAX = 163_840; // characters of a checkpoint
@@ -226,13 +229,15 @@ export function newsOf(message, position) {
     return { ...message, after: position.seq, changes };
 }
 
-/* Change Lists, as a broker writes them: an entry a line. Anything else is refused. */
+/* Change Lists and messages in XML, as a broker writes them: an entry a line. Anything else is refused. */
 
 const ATTRIBUTES = '(?: [^\\s="<>]+="[^"<]*")';
+const STAMP = ' change="(?:created|updated|deleted)" datetime="\\d{4}(?:-\\d\\d){2}T[\\d:]{8}\\.\\d{6}Z"'
+    + ' td:seq="\\d{1,15}"';
 const ENTRY = new RegExp(
     '^<url><loc>([^<]+)</loc>(?:<lastmod>([^<]*)</lastmod>)?' +
     '(?:<changefreq>([^<]*)</changefreq>)?(?:<priority>([^<]*)</priority>)?' +
-    `<rs:md(${ATTRIBUTES}+)/>((?:<rs:ln${ATTRIBUTES}+/>)*)` +
+    `<rs:md(${STAMP}${ATTRIBUTES}*)/>((?:<rs:ln${ATTRIBUTES}+/>)*)` +
     ['title', 'summary', 'author', 'data'].map(name => `(?:<td:${name}>([^<]*)</td:${name}>)?`)
         .join('') + '</url>$');
 const LINK = new RegExp(`<rs:ln(${ATTRIBUTES}+)/>`, 'g');
@@ -251,8 +256,11 @@ function unescapeXml(text) {
 
 function attributesOf(text) {
     const found = new Map();
-    for (const [, name, value] of text.matchAll(/ ([^\s="<>]+)="([^"<]*)"/g))
+    for (const [, name, value] of text.matchAll(/ ([^\s="<>]+)="([^"<]*)"/g)) {
+        if (found.has(name))
+            throw new Lost(`an element has two attributes ${name}`);
         found.set(name, unescapeXml(value));
+    }
     return found;
 }
 
@@ -271,9 +279,11 @@ function describe(to, found, own) {
             to.seq = Number(value);
         else if (name === 'td:datetime')
             to.sourceDatetime = value;
+        else if (name === 'td:traceparent')
+            to.traceparent = value;
         else if (own.includes(name))
             to[name] = value;
-        else if (local && prefix !== 'xmlns')
+        else if (local && prefix !== 'xmlns' && prefix !== 'td')
             foreign.push({
                 ns: prefix === 'xml' ? 'http://www.w3.org/XML/1998/namespace'
                     : found.get(`xmlns:${prefix}`),
@@ -285,9 +295,11 @@ function describe(to, found, own) {
     return to;
 }
 
+const LINES = new WeakMap(); // of entries: what they were read from
+
 /**
- * Reads an entry of a Change List, and returns it in the JSON form. Throws if it is not what a
- * broker writes.
+ * Reads an entry of a Change List or of a message, and returns it in the JSON form. Throws if it is
+ * not what a broker writes.
  *
  * @param {string} line from `<url>` to `</url>`
  */
@@ -295,7 +307,7 @@ export function entryOf(line) {
     const [, loc, lastmod, changefreq, priority, md, links, title, summary, author, data] =
         ENTRY.exec(line) ?? [];
     if (!loc)
-        throw new Lost('a Change List has a malformed entry');
+        throw new Lost('an entry is malformed');
     const entry = { loc: unescapeXml(loc) };
     const texts = { lastmod, changefreq, priority, title, summary, author };
     for (const [name, value] of Object.entries(texts))
@@ -307,9 +319,31 @@ export function entryOf(line) {
             describe({}, attributesOf(found), ['rel', 'href', 'modified', 'type', 'encoding']));
     if (data)
         entry.data = orLost(() => JSON.parse(unescapeXml(data)), 'the data of an entry is no JSON: ');
-    if (!Number.isSafeInteger(entry.seq))
-        throw new Lost('an entry of a Change List has no number');
+    LINES.set(entry, line);
     return entry;
+}
+
+const HEAD = new RegExp('^<\\?xml version="1\\.0" encoding="UTF-8"\\?>\\n' +
+    '<urlset xmlns="http://www\\.sitemaps\\.org/schemas/sitemap/0\\.9" ' +
+    'xmlns:rs="http://www\\.openarchives\\.org/rs/terms/" xmlns:td="urn:tidings:1">\\n' +
+    `(?:<rs:ln${ATTRIBUTES}+/>\\n)*<rs:md(${ATTRIBUTES}+)/>\\n`);
+const FOOT = '</urlset>\n';
+
+/** Reads a message in XML: a head, and then nothing but entries. */
+function messageOf(text) {
+    const [head, md] = HEAD.exec(text) ?? [];
+    const found = attributesOf(md ?? '');
+    if (!text.endsWith(FOOT) || found.get('capability') !== 'change-notification')
+        throw new Lost('it is no Change Notification');
+    const [after, last] = ['td:after', 'td:last'].map(name =>
+        /^\d{1,15}$/.test(found.get(name)) ? Number(found.get(name)) : NaN);
+    const lines = text.slice(head.length, -FOOT.length).split('\n');
+    if (lines.pop())
+        throw new Lost('it ends within an entry');
+    const digest = found.get('td:digest');
+    if (!digestBytes(digest))
+        throw new Lost('it has no digest');
+    return { epoch: found.get('td:epoch'), after, last, digest, changes: lines.map(entryOf) };
 }
 
 /** Returns the entries that pass the filter, as the broker would judge and send them. */
@@ -332,12 +366,29 @@ export function passes(entry, filter) {
 /* Checkpoints: signed notes, trees and proofs of transparency logs (C2SP) */
 
 function bytesOf(...parts) {
-    return Uint8Array.from(parts.flatMap(part =>
-        [...typeof part === 'string' ? new TextEncoder().encode(part) : part]));
+    const all = parts.map(part => typeof part === 'string' ? new TextEncoder().encode(part) : part);
+    const bytes = new Uint8Array(all.reduce((size, part) => size + part.length, 0));
+    all.reduce((at, part) => (bytes.set(part, at), at + part.length), 0);
+    return bytes;
 }
 
 function fromHex(text) {
     return text.match(/../g).map(two => parseInt(two, 16));
+}
+
+function toHex(bytes) {
+    return Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** The digest of a log, as messages have it. */
+function digestText(bytes) {
+    return bytes && `sha-256:${toHex(bytes)}`;
+}
+
+/** Its bytes, or undefined. */
+function digestBytes(text) {
+    const [, hex] = /^sha-256:([0-9a-f]{64})$/.exec(text) ?? [];
+    return hex && fromHex(hex);
 }
 
 /** Bytes of base64 in its one form, if there are so many; else undefined. */
@@ -561,9 +612,9 @@ export async function checkProgress(before, checkpoint, { epoch, seq }, digest, 
         return;
     demand(await isContinued(kept, checkpoint, tiles), 'inconsistent',
         `its ${size} entries do not continue the first ${kept.size}`, kept.text);
-    const [, hex] = /^sha-256:([0-9a-f]{64})$/.exec(digest) ?? [];
-    if (hex && seq > 0 && seq <= size)
-        demand(await isIncluded(fromHex(hex), seq - 1, checkpoint, tiles), 'digest',
+    const bytes = digestBytes(digest);
+    if (bytes && seq > 0 && seq <= size)
+        demand(await isIncluded(bytes, seq - 1, checkpoint, tiles), 'digest',
             `its entry ${seq} is not the one that came`, `${epoch}-${seq} ${digest}`);
 }
 
@@ -725,7 +776,7 @@ const KEY = /^[!-~]{1,255}$/;
 function newKey() {
     const bytes = globalThis.crypto?.getRandomValues?.(new Uint8Array(16))
         ?? Uint8Array.from({ length: 16 }, () => Math.random() * 256);
-    return Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('');
+    return toHex(bytes);
 }
 
 /** Milliseconds that a Retry-After asks for. */
@@ -734,6 +785,9 @@ function retryAfter(answer) {
     const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
     return ms > 0 ? Math.min(ms, RETRY_MAX_MS) : 0;
 }
+
+/* Of a filter that the broker does not see. */
+const FILTERS = { change: /^(created|updated|deleted)$/, type: /^[^/]+\/[^/]+$/, data: /^no$/ };
 
 /* Of several links, the worst one speaks for all. */
 const STATES = ['stale', 'connecting', 'catching up', 'live'];
@@ -769,10 +823,20 @@ class Following {
         linesOfKeys(options.witnesses, 'witnesses');
         if (options.verifierKey === undefined && (options.witnesses ?? options.requireWitnesses) !== undefined)
             throw new TypeError('witnesses cosign what a verifierKey signs, and there is none');
+        for (const [name, form] of Object.entries(this.#hasKey ? FILTERS : {}))
+            for (const value of this.#filter[name] ?? [])
+                if (!form.test(value))
+                    throw new TypeError(`"${value}" is no ${name} of a filter`);
     }
 
+    /** With a key nothing counts but lines of the log that are in the signed tree. */
+    get #hasKey() {
+        return this.#options.verifierKey !== undefined;
+    }
+
+    /** True if the broker filters. With a key the reader does: the digest covers all lines. */
     get #isFiltered() {
-        return Object.keys(this.#filter).length > 0;
+        return !this.#hasKey && Object.keys(this.#filter).length > 0;
     }
 
     /** Yields [set, message]: all changes, in order, and ends of ranges that had none. */
@@ -816,12 +880,14 @@ class Following {
         this.#links.forEach(link => link.abort(reason));
     }
 
-    /** The sets that share a connection: those of a broker. */
+    /** The sets that share a connection: those of a broker. With a key there is no stream of many:
+     * a few have one each, more take turns. */
     #groups() {
         const groups = new Map();
+        const areApart = this.#hasKey && this.#sets.length <= APART_MAX;
         this.#sets.forEach((set, i) => {
             const root = set.url.replace(/sets\/[^/]+$/, '');
-            const key = `${root} ${Math.floor(i / GROUP_MAX)}`;
+            const key = `${root} ${areApart ? i : Math.floor(i / GROUP_MAX)}`;
             set.root = root;
             groups.set(key, [...groups.get(key) ?? [], set]);
         });
@@ -847,14 +913,19 @@ class Following {
             set.position = positionOf(set.kept || wish);
         else if (since)
             set.since = new Date(since).toISOString();
-        const checkpoint = this.#options.verifierKey && await this.#store?.get(`${set.key} checkpoint`);
+        if (!this.#hasKey)
+            return;
+        const checkpoint = await this.#store?.get(`${set.key} checkpoint`);
         set.checkpoint = checkpoint ? readCheckpoint(checkpoint) : undefined;
+        const [place, digest] = (await this.#store?.get(`${set.key} digest`) ?? '').split(' ');
+        set.digest = set.kept && place === set.kept && digestBytes(digest) ? digest : undefined;
     }
 
-    /** Stores a position that the consumer has passed. One write is under way at a time; the
-     * next one is of the newest position. */
-    keep(set, position) {
+    /** Stores a position that the consumer has passed, and the digest there. One write is under way
+     * at a time; the next one is of the newest position. */
+    keep(set, position, digest) {
         set.passed = position;
+        set.passedDigest = digest;
         if (this.#store && !set.writing && position !== set.kept)
             set.writing = this.#write(set);
         this.check();
@@ -863,8 +934,10 @@ class Following {
     async #write(set) {
         try {
             while (set.passed !== set.kept) {
-                const position = set.passed;
+                const { passed: position, passedDigest: digest } = set;
                 await this.#store.set(set.key, position);
+                if (digest)
+                    await this.#store.set(`${set.key} digest`, `${position} ${digestText(digest)}`);
                 set.kept = position;
             }
         } catch (error) {
@@ -991,14 +1064,37 @@ class Following {
         return parse(await this.#text(link, answer, PAGE_MAX));
     }
 
-    async #tile(link, set, path) {
-        const url = new URL(`${set.url}/tile/${path}?${set.position.epoch}`);
-        let bytes = [];
+    /** Asks for the changes after the position. `before`: the digest there. */
+    async #page(link, set, parameters) {
+        const url = this.#address(set, 'changes', parameters);
+        if (!this.#hasKey)
+            return this.#json(link, url, set);
+        const answer = await this.#request(link, url, 'application/xml', set);
+        const text = await this.#text(link, answer, PAGE_MAX);
+        if (!/^(application|text)\/xml\b/.test(answer.headers.get('Content-Type')))
+            throw new Lost('the answer is no message'); // a proxy's page
+        try {
+            return { ...messageOf(text), before: answer.headers.get('Tidings-After-Digest') ?? undefined };
+        } catch (error) {
+            throw malformed(set, error.message);
+        }
+    }
+
+    /** Tiles never change: the last ones are kept. */
+    async #tile(link, set, path, epoch) {
+        const url = new URL(`${set.url}/tile/${path}?${epoch}`);
+        const tiles = set.tiles ??= new Map();
+        let bytes = tiles.get(url.href) ?? [];
+        if (bytes.length)
+            return bytes;
         for await (const piece of this.#pieces(link, await this.#request(link, url, '*/*', set), false)) {
             bytes = bytesOf(bytes, piece);
             if (bytes.length > TILE_WIDTH * 32)
                 throw new Lost('a tile is too long');
         }
+        tiles.set(url.href, bytes);
+        if (tiles.size > TILES_KEPT)
+            tiles.delete(tiles.keys().next().value);
         return bytes;
     }
 
@@ -1013,7 +1109,7 @@ class Following {
     }
 
     #addFilter(url, more) {
-        for (const [name, values] of Object.entries({ ...this.#filter, ...more }))
+        for (const [name, values] of Object.entries({ ...this.#isFiltered && this.#filter, ...more }))
             [values].flat().forEach(value => url.searchParams.append(name, value));
         return url;
     }
@@ -1030,7 +1126,7 @@ class Following {
             try {
                 for (const set of sets.filter(set => set.gone))
                     yield* this.#restart(link, set);
-                yield* link.isPolling ? this.#poll(link, sets) : this.#stream(link, sets);
+                yield* link.isPolling || this.#hasKey ? this.#poll(link, sets) : this.#stream(link, sets);
             } catch (error) {
                 this.check();
                 const set = sets.find(one => one.name === error.set);
@@ -1065,13 +1161,20 @@ class Following {
 
     async #sleep(link, ms) {
         link.begin(); // `online` ends the pause, too
+        await this.#rest(link, ms);
+    }
+
+    /** Waits, until the attempt is ended at most. */
+    async #rest(link, ms) {
         link.allow(Infinity);
         await new Promise(done => {
-            const timer = setTimeout(done, ms);
-            link.signal.addEventListener('abort', () => {
+            const end = () => {
                 clearTimeout(timer);
+                link.signal.removeEventListener('abort', end);
                 done();
-            });
+            };
+            const timer = setTimeout(end, ms);
+            link.signal.addEventListener('abort', end);
         });
     }
 
@@ -1202,15 +1305,14 @@ class Following {
             link.allow(wait * 1000 + ANSWER_MS, wait > 0);
             let isLive = true;
             for (const set of sets) {
-                const page = await this.#json(link, this.#address(set, 'changes', { wait }), set);
-                link.came();
+                const page = await this.#page(link, set, { wait });
                 yield* this.#deliver(link, set, page);
                 isLive &&= page.after === page.last;
             }
             if (isLive)
                 link.enter('live');
             if (isLive && !isAlone)
-                await link.wait(new Promise(done => setTimeout(done, POLL_PAUSE_MS)));
+                await this.#rest(link, POLL_PAUSE_MS);
         }
     }
 
@@ -1218,11 +1320,9 @@ class Following {
      * from whatever happens, and "now" is not. */
     async *#findPositions(link, sets) {
         for (const set of sets.filter(one => !one.position)) {
-            const url = set.since ? this.#address(set, 'changes') : set.url;
-            const fact = await this.#json(link, url, set);
+            const fact = await (set.since ? this.#page(link, set) : this.#json(link, set.url, set));
             const { epoch, last } = fact;
             const here = { epoch, after: last, last, changes: [] };
-            link.came();
             yield* this.#deliver(link, set, set.since ? fact : here);
         }
     }
@@ -1230,12 +1330,10 @@ class Following {
     /** Yields what is new in a message, after what is missing before it. */
     async *#deliver(link, set, message) {
         if (!isWhole(message, this.#isFiltered))
-            throw new Lost('a message has holes');
-        const { name, position, digest } = set;
-        const isThere = message.epoch === position?.epoch && message.last === position.seq;
-        if (isThere && digest && message.digest && message.digest !== digest)
-            throw new TidingsError('rewound', `the source shows another history of ${name}: the digest of entry `
-                + `${position.seq} is ${message.digest} there, ${digest} here`, { set: name });
+            throw this.#hasKey ? malformed(set, 'a message has holes') : new Lost('a message has holes');
+        const { position } = set;
+        if (message.epoch === position?.epoch && message.last === position.seq)
+            demandHistory(set, position.seq, set.digest, message.digest);
         let news = newsOf(message, set.position);
         if (news === 'gap') {
             yield* this.#fill(link, set, message.after);
@@ -1248,11 +1346,10 @@ class Following {
     async *#fill(link, set, seq) {
         link.allow(ANSWER_MS);
         while (set.position.seq < seq) {
-            const page = await this.#json(link, this.#address(set, 'changes'), set);
+            const page = await this.#page(link, set);
             const news = isWhole(page, this.#isFiltered) && newsOf(page, set.position);
             if (!news)
                 throw new Lost('the change memory has a hole');
-            link.came();
             yield* this.#advance(link, set, news);
         }
     }
@@ -1260,21 +1357,98 @@ class Following {
     async *#advance(link, set, news) {
         if (typeof news === 'string')
             throw new Lost(`a message is of another ${news === 'gap' ? 'place' : 'log'}`);
-        if (news) {
-            set.position = { epoch: news.epoch, seq: news.last };
-            set.digest = news.digest;
-        }
-        if (this.#options.verifierKey && (set.checkedOn !== link.signal || Date.now() > set.checkedMs + CHECK_MS))
-            await this.#check(link, set);
-        if (news)
-            yield [set, news];
+        if (this.#hasKey)
+            return yield* this.#prove(link, set, news);
+        link.came();
+        if (!news)
+            return;
+        set.position = { epoch: news.epoch, seq: news.last };
+        set.digest = news.digest;
+        yield [set, news];
     }
 
-    /** Checks the checkpoint of a set: on each new connection, and again some time later. */
-    async #check(link, set) {
+    /** Yields the news as far as the signed tree has it, and waits until it has the rest. */
+    async *#prove(link, set, news) {
+        const here = set.position;
+        const what = news ?? { epoch: here.epoch, after: here.seq, last: here.seq, changes: [] };
+        const { epoch, after, last, changes } = what, digests = await this.#hash(set, what);
+        const digestAt = n => digests[n - after];
+        for (let from = after, tries = 0; ; tries++) {
+            await this.#check(link, set, { epoch, seq: last }, n => digestText(digestAt(n)), tries);
+            const { origin, size } = set.checkpoint;
+            const to = from === last ? last : Math.min(last, size);
+            if (to > from || from === last) {
+                const part = select(changes.slice(from - after, to - after), this.#filter);
+                set.position = { epoch, seq: to };
+                set.digest = digestText(digestAt(to));
+                set.time = changes[to - after - 1]?.datetime ?? set.time;
+                link.came();
+                if (news)
+                    yield [set, { epoch, after: from, last: to, digest: set.digest, changes: part }, digestAt];
+                if (to === last)
+                    return;
+                [from, tries] = [to, 0];
+            }
+            link.enter('stale', new Lost(`${origin} signs ${size} entries: later ones are held back until it does`));
+        }
+    }
+
+    /** Hashes the lines of the news into the place: returns the digests at `after`, if it is known,
+     * and behind each line. Without WebCrypto there are none. */
+    async #hash(set, { epoch, after, last, changes, before, digest }) {
+        if (!globalThis.crypto?.subtle)
+            return [];
+        demandHistory(set, after, set.digest, before);
+        const known = after === 0 ? await sha256(epoch) : digestBytes(set.digest);
+        const digests = [known];
+        let { time = '' } = set, now = known ?? digestBytes(before);
+        if (changes.length && !now)
+            throw malformed(set, 'a message has changes, and no digest came before it');
+        for (const change of changes) {
+            if (change.datetime < time)
+                throw malformed(set, `entry ${change.seq} is earlier than the one before it`);
+            time = change.datetime;
+            now = await sha256(now, LINES.get(change), '\n');
+            digests.push(now);
+        }
+        if (changes.length)
+            demandHistory(set, last, digestText(now), digest);
+        return digests;
+    }
+
+    /**
+     * Checks that the signed tree continues the last one, and has the digest of the place, or of its own
+     * end within the news. Asks for another checkpoint on each connection, when the last one does
+     * not reach the place, and when it is old.
+     */
+    async #check(link, set, { epoch, seq }, digestAt, tries) {
         const { onCheckpoint = ({ unchecked }) => unchecked && console.warn(unchecked) } = this.#options;
-        const own = set.lagging?.epoch === set.position.epoch ? set.lagging
-            : { ...set.position, digest: set.digest }; // what no tree had last time goes first
+        const isDue = set.checkedOn !== link.signal || Date.now() > set.checkedMs + CHECK_MS
+            || seq > set.checkpoint.size;
+        try {
+            const text = isDue && await this.#askCheckpoint(link, set, tries);
+            const checkpoint = isDue ? readCheckpoint(text) : set.checkpoint;
+            const facts = isDue && await checkCheckpoint(checkpoint, this.#options);
+            const place = { epoch, seq: Math.min(seq, checkpoint.size) };
+            await this.#demandNewer(set.checkpoint, checkpoint, facts);
+            await checkProgress(set.checkpoint, checkpoint, place, digestAt(place.seq),
+                path => this.#tile(link, set, path, epoch));
+            if (!isDue)
+                return;
+            await this.#store?.set(`${set.key} checkpoint`, text);
+            Object.assign(set, { checkpoint, checkedOn: link.signal, checkedMs: Date.now() });
+            onCheckpoint({ ...checkpoint, ...facts, set: set.name });
+        } catch (error) {
+            throw error instanceof CheckpointError ? Object.assign(error, { set: set.name }) : error;
+        }
+    }
+
+    async #askCheckpoint(link, set, tries) {
+        const pause = set.askedMs + Math.min(HELD_MS * 2 ** Math.max(tries - 1, 0), PAUSE_MAX_MS) - Date.now();
+        if (pause > 0)
+            await this.#rest(link, pause);
+        link.allow(ANSWER_MS);
+        set.askedMs = Date.now();
         const url = new URL(`${set.url}/checkpoint`);
         const ask = url => this.#request(link, url, 'text/plain', set);
         const answer = this.#options.witnesses // these cosign it some time later
@@ -1283,20 +1457,7 @@ class Following {
                     throw error;
                 return ask(url);
             }) : await ask(url);
-        const text = await this.#text(link, answer, NOTE_MAX);
-        try {
-            const checkpoint = readCheckpoint(text);
-            const facts = await checkCheckpoint(checkpoint, this.#options);
-            await this.#demandNewer(set.checkpoint, checkpoint, facts);
-            await checkProgress(set.checkpoint, checkpoint, own, own.digest, path => this.#tile(link, set, path));
-            await this.#store?.set(`${set.key} checkpoint`, text);
-            const checkedMs = set.position.seq > 0 ? Date.now() : 0; // else nothing has come yet
-            const lagging = own.seq > checkpoint.size ? own : undefined;
-            Object.assign(set, { checkpoint, lagging, checkedOn: link.signal, checkedMs });
-            onCheckpoint({ ...checkpoint, ...facts, set: set.name });
-        } catch (error) {
-            throw error instanceof CheckpointError ? Object.assign(error, { set: set.name }) : error;
-        }
+        return this.#text(link, answer, NOTE_MAX);
     }
 
     /** A smaller checkpoint that is dated before the last one says nothing of later times: a broker
@@ -1316,14 +1477,14 @@ class Following {
         const { onGone } = this.#options;
         const { epoch, seq } = positionOf(set.gone.earliest);
         const isBehind = () => set.position?.epoch === epoch && set.position.seq < seq;
-        const hasLists = isBehind();
+        const hasLists = isBehind() && !(this.#hasKey && set.position.seq > 0 && !set.digest);
         if (hasLists)
             yield* this.#readLists(link, set, seq);
         if (!hasLists || isBehind()) {
             const position = await onGone?.(set.gone);
             if (!position)
                 throw set.gone;
-            Object.assign(set, { position: positionOf(position), digest: undefined });
+            Object.assign(set, { position: positionOf(position), digest: undefined, time: undefined });
         }
         set.gone = undefined;
     }
@@ -1379,8 +1540,8 @@ class Following {
             changes = [];
             if (!isWhole(news, false))
                 throw new Lost('a Change List has a hole');
-            news.changes = select(news.changes, this.#filter);
-            link.came();
+            if (!this.#hasKey)
+                news.changes = select(news.changes, this.#filter);
             yield* this.#advance(link, set, newsOf(news, set.position));
         }.bind(this);
         for await (const line of lines) {
@@ -1411,6 +1572,17 @@ async function headOf(lines, isWholeHead = true) {
         const [after, last] = ['td:after', 'td:last'].map(name => Number(found.get(name)));
         return { epoch: found.get('td:epoch'), after, last, prev };
     }
+}
+
+function malformed(set, message) {
+    return Object.assign(new CheckpointError('malformed', `${set.name}: ${message}`), { set: set.name });
+}
+
+/** Demands that the two digests of entry `seq` are the same, where both are known. */
+function demandHistory({ name }, seq, here, there) {
+    if (here && there && there !== here)
+        throw new TidingsError('rewound', `the source shows another history of ${name}: the digest of entry `
+            + `${seq} is ${there} there, ${here} here`, { set: name });
 }
 
 function reasonOf({ detail }, otherwise = 'the broker names no reason') {
@@ -1471,24 +1643,24 @@ async function* merge(generators, stop) {
  */
 export async function* follow(source, options = {}) {
     const following = new Following(source, options);
-    for await (const [set, message] of following.run()) {
+    for await (const [set, message, digestAt] of following.run()) {
         for (const change of message.changes) {
             const position = `${message.epoch}-${change.seq}`;
             following.check();
             yield { ...change, set: set.name, source: set.url, position };
-            following.keep(set, position);
+            following.keep(set, position, digestAt?.(change.seq));
         }
-        following.keep(set, `${message.epoch}-${message.last}`);
+        following.keep(set, `${message.epoch}-${message.last}`, digestAt?.(message.last));
     }
 }
 
 /** The same, but yields messages: several changes that came together. */
 follow.messages = async function* (source, options = {}) {
     const following = new Following(source, options);
-    for await (const [set, message] of following.run()) {
+    for await (const [set, message, digestAt] of following.run()) {
         if (message.changes.length)
             yield { ...message, set: set.name, source: set.url };
-        following.keep(set, `${message.epoch}-${message.last}`);
+        following.keep(set, `${message.epoch}-${message.last}`, digestAt?.(message.last));
     }
 };
 

@@ -210,7 +210,7 @@ def follow_js(scene, run, last, kept=None, witnesses=None, required=0, verifier=
             outcome.seqs.append(int(line))
         elif line.startswith("checkpoint "):
             outcome.checkpoints.append(int(line.split(" ")[1]))
-        else:
+        elif not line.startswith("trouble: "):
             outcome.notes.append(line)
     outcome.kept = facts.get("kept")
     if "kept" not in facts:
@@ -519,17 +519,6 @@ def test_a_history_waits_for_a_tree_that_is_large_enough(scene):
     assert refused.value.evidence[0].startswith(f"{one.epoch}-3 sha-256:")
 
 
-# Witnesses cosign a checkpoint some time after the broker has signed it.
-@pytest.mark.parametrize("follow", ["javascript"], indirect=True)
-def test_the_checkpoint_that_witnesses_have_cosigned_is_asked_for(scene, follow):
-    one = scene(3)
-    text, witness = one.checkpoint(one.hashes[:2]), Key()
-    body = text.partition("\n\n")[0] + "\n"
-    one.lie("checkpoint?witnessed", text + witness.cosign("w.example", body))
-    outcome = follow(one, 3, witnesses=[witness.verifier("w.example", 4)])
-    assert (outcome.error, outcome.seqs, outcome.checkpoints[-1]) == (None, [1, 2, 3], 2)
-
-
 @pytest.fixture
 def keys(tmp_path):
     """keys(text, ...): a file with these verifier keys."""
@@ -542,9 +531,11 @@ def keys(tmp_path):
     return write
 
 
-# R-452: what the tree that is to be believed does not have yet is held back, and said.
+# R-452: what the tree that is to be believed does not have yet is held back, and said. Witnesses
+# cosign a checkpoint some time after the broker has signed it.
+@pytest.mark.parametrize("reader", ["command", "javascript"])
 @pytest.mark.parametrize("by", ["signature", "witness"])
-def test_what_is_not_signed_yet_is_held_back(scene, start, keys, tmp_path, by):
+def test_what_is_not_signed_yet_is_held_back(scene, start, keys, tmp_path, by, reader):
     one, witness = scene(3), Key()
     what = {"signature": "checkpoint", "witness": "checkpoint?witnessed"}[by]
 
@@ -554,18 +545,36 @@ def test_what_is_not_signed_yet_is_held_back(scene, start, keys, tmp_path, by):
         one.lie(what, text + witness.cosign("w.example", body))
 
     sign(2)
+    said = "signs 2 entries: later ones are held back until it does"
+    if reader == "javascript":
+        held_back_in_javascript(one, start, said, sign, by == "witness" and witness)
+        return
     options = ["--from-start", "--verbose", "--key", keys(one.verifier)]
     if by == "witness":
         witnesses = tmp_path / "witnesses"
         witnesses.write_text(witness.verifier("w.example", 4) + "\n")
         options += ["--witness", witnesses]
     following = start("tidings", "follow", one.url, *options)
-    said = "signs 2 entries: later ones are held back until it does"
     following.err.find(lambda line: said in line)
     following.out.wait(2)
     assert len(following.out) == 2
     sign(3)
     following.out.wait(3)
+
+
+def held_back_in_javascript(one, start, said, sign, witness):
+    if not NODE:
+        pytest.skip("there is no Node")
+    options = {"verifierKey": one.verifier, "last": 3}
+    if witness:
+        options["witnesses"] = witness.verifier("w.example", 4)
+    program = ROOT / "tests/followers/check.mjs"
+    following = start(NODE, program, one.url, json.dumps(options))
+    following.out.find(lambda line: said in line)
+    assert [line for line in following.out if line.isdigit()] == ["1", "2"]
+    sign(3)
+    following.out.find(lambda line: line == "3")
+    assert one.liar.asked.count("/sets/news/checkpoint") >= 2
 
 
 def lie_about_the_last(one):
@@ -708,6 +717,14 @@ def without_digest(text):
     return re.sub(rb' td:digest="[^"]*"', b"", text)
 
 
+def with_own_digest(text, digest):
+    """The digest is that of the false lines, behind `digest`."""
+    for line in text.split(b"\n"):
+        if line.startswith(b"<url>"):
+            digest = sha256(digest + line + b"\n")
+    return re.sub(rb'td:digest="[^"]*"', b'td:digest="sha-256:%s"' % digest.hex().encode(), text)
+
+
 def upto(text, last):
     return re.sub(rb'td:last="\d+"', b'td:last="%d"' % last, text)
 
@@ -741,10 +758,19 @@ def followed_by_python(one, position, verifier):
     return seen, False
 
 
+def followed_by_javascript(one, run, position, last):
+    """What came, and the code of the error, or its fault."""
+    options = {"position": position, "verifierKey": one.verifier, "last": last, "locs": True}
+    done = run(NODE, ROOT / "tests/followers/check.mjs", one.url, json.dumps(options))
+    *lines, end = done.output().strip().split("\n")
+    facts = json.loads(end)
+    return [line for line in lines if "://" in line], facts.get("fault") or facts.get("code")
+
+
 # What is hashed is what is handed over: each message has the lines of the log, in XML, and with
 # a key no other way is taken. Without one a broker may leave out all digests. R-450, R-451
 @pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("digest", ["true", "none", "true, and no key"])
+@pytest.mark.parametrize("digest", ["true", "none", "own", "true, and no key"])
 @pytest.mark.parametrize("place", ["fresh", "resumed"])
 def test_a_lie_in_a_message_is_refused(scene, run, keys, tmp_path, lie, digest, place):
     one = scene(3)
@@ -759,35 +785,45 @@ def test_a_lie_in_a_message_is_refused(scene, run, keys, tmp_path, lie, digest, 
     }
     ends = {"harvest": "--once"}
     seq = 0
-    if (lie, digest) == ("commented", "true"):
+    is_true = lie == "commented" and digest != "none"  # to who cuts lines out
+    before = sha256(one.epoch.encode())
+    if is_true:
         del words["sync"]  # it would wait for files
     if place == "resumed":
         words.pop("sync", None)
         for command, of in words.items():
             run("tidings", command, *of, ends.get(command, "--until-caught-up"), *key)
         seq = 3
+        before = bytes.fromhex(one.set.get("changes?after=0").json()["digest"].partition(":")[2])
         one.set.post(3)
     n = last_of(copy)
     changes = [without_digest] if digest == "none" else []
     if lie == "closed up":
         changes.append(lambda text: upto(text, seq + 2))
+    if digest == "own":
+        changes.append(lambda text: with_own_digest(text, before))
     one.lie("changes", lying_page(one, f"{one.epoch}-{seq}", lie, *changes))
     if tidings:
         seen, lied = followed_by_python(one, f"{one.epoch}-{seq}", has_key and one.verifier or None)
         # This page does not say the digest before it, which Python's position lacks.
         if has_key or place == "fresh":
-            assert lied == ((lie, digest, place) != ("commented", "true", "fresh"))
+            assert lied == (not is_true or place != "fresh")
             assert not (lied and seen) and not [loc for loc in seen if "/x/" in loc]
+    if NODE and has_key:
+        seen, fault = followed_by_javascript(one, run, f"{one.epoch}-{seq}", seq + 3)
+        is_hashed = lie in ("altered", "closed up", "replaced") and place == "fresh"
+        faults = {"true": "rewound", "own": "digest"} if is_hashed else {}
+        assert (seen, fault) == ([], faults.get(digest, "malformed"))
     for command, of in words.items():
         done = run("tidings", command, *of, ends.get(command, "--until-caught-up"), *key, status=None)
         assert not [line for line in done.out if "/x/" in line], done.out
-        if lie == "commented" and digest == "true":
+        if is_true:
             assert done.wait() == 0
             continue
         assert done.wait() in (1, REWOUND), (command, done.errors())
         assert command != "follow" or not done.out
     assert "/x/" not in copy.get("changelist.xml").text
-    assert last_of(copy) == n or (lie, digest) == ("commented", "true")
+    assert last_of(copy) == n or is_true
     assert [path for path in sorted((tmp_path / "mirror").rglob("*")) if "/x/" in str(path)] == []
 
 

@@ -23,6 +23,11 @@ export function message(after, last, more = {}) {
     return { set: 'news', epoch: EPOCH, after, last, changes, ...more };
 }
 
+/** The line of an entry in the log. */
+export function lineOf({ loc, change, seq, datetime = '2026-01-01T00:00:00.000000Z' }) {
+    return `<url><loc>${loc}</loc><rs:md change="${change}" datetime="${datetime}" td:seq="${seq}"/></url>\n`;
+}
+
 export function event(name, data) {
     return `event: ${name}\ndata: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
 }

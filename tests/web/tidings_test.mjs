@@ -6,7 +6,7 @@ import { afterEach, test } from 'node:test';
 import { CheckpointError, EventReader, TidingsError, checkSignature, entryOf, follow, isContinued, isIncluded,
     isWhole, newsOf, passes, publish, readNote, readVerifierKey, select, tilesOf }
     from '../../web/tidings.js';
-import { EPOCH, FakeBroker, SET, entry, event, eventStream, json, message, problem, stream }
+import { EPOCH, FakeBroker, SET, entry, event, eventStream, json, lineOf, message, problem, stream }
     from './broker.mjs';
 
 let broker;
@@ -472,8 +472,7 @@ test('a position that is gone for ever is not asked for without pauses', async (
 /** A Change List as the broker writes it; `prev`: the number of the one before. */
 function list(after, last, { prev, epoch = EPOCH, end = '</urlset>\n' } = {}) {
     const path = `http://elsewhere.example/sets/news/changes/${prev}.xml`;
-    const entries = message(after, last).changes.map(({ loc, change, seq }) =>
-        `<url><loc>${loc}</loc><rs:md change="${change}" td:seq="${seq}"/></url>\n`);
+    const entries = message(after, last).changes.map(lineOf);
     return () => new Response('<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="x">\n' +
         (prev ? `<rs:ln rel="prev" href="${path}"/>\n` : '') +
         `<rs:md capability="changelist" td:epoch="${epoch}" td:after="${after}" td:last="${last}"/>\n` +
@@ -520,7 +519,7 @@ test('a damaged Change List is read again', async () => {
         cut,
         endless,
         list(0, 9, { end: '<url><loc>x</loc></url>\n</urlset>\n' }),
-        list(0, 5, { end: '<url><loc>x</loc><rs:md change="created" td:seq="7"/></url>\n</urlset>\n' }),
+        list(0, 5, { end: `${lineOf(entry(7))}</urlset>\n` }),
     ];
     for (const bad of damaged) {
         plays(problem(410, GONE), good, bad, good, good, stream(9, [message(9, 10)]));
@@ -868,7 +867,9 @@ const rootOf = hashes => {
         half *= 2;
     return hashes.length === 1 ? hashes[0] : node(rootOf(hashes.slice(0, half)), rootOf(hashes.slice(half)));
 };
-const LEAVES = Array.from({ length: 600 }, (_, i) => sha256(Buffer.from(`${i}`)));
+const LEAVES = []; // the digests of a log
+for (let seq = 1; seq <= 600; seq++)
+    LEAVES.push(sha256(LEAVES.at(-1) ?? sha256(EPOCH), lineOf(entry(seq))));
 const HASHES = LEAVES.map(leaf => sha256(Uint8Array.of(0), leaf));
 const treeOf = size => ({ size, root: size ? rootOf(HASHES.slice(0, size)) : sha256() });
 
@@ -960,62 +961,164 @@ function checkpointOf(size, time = NOW_S) {
 const text = body => () => new Response(body);
 const digestOf = seq => `sha-256:${Buffer.from(LEAVES[seq - 1]).toString('hex')}`;
 
-test('a checkpoint is read on each connection, and again when its time has come', async () => {
-    const sizes = [];
-    const options = { position: '0', verifierKey: OWN, onCheckpoint: ({ size }) => sizes.push(size) };
-    const one = (after, last) => event('changes', message(after, last, { digest: digestOf(last) }));
-    plays(
-        () => eventStream([one(0, 1), one(1, 2)], false),
-        text(checkpointOf(1)),
-        () => eventStream([one(2, 3), one(3, 4)], false), text(checkpointOf(4)), text(tile('0/000.p/4')),
-        () => eventStream([one(4, 5)], true), text(checkpointOf(3, NOW_S + 1)),
-    );
+
+/** A page in XML with these lines, from the entry after `after` on; `more`: other attributes and fields. */
+function page(after, last, { lines, digest = digestOf(last), before, head = '' } = {}) {
+    const all = lines ?? message(after, last).changes.map(lineOf);
+    const own = digest ? ` td:digest="${digest}"` : '';
+    const body = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+        + ' xmlns:rs="http://www.openarchives.org/rs/terms/" xmlns:td="urn:tidings:1">\n'
+        + `<rs:ln rel="up" href="http://a/"/>\n${head}<rs:md capability="change-notification" td:epoch="${EPOCH}"`
+        + ` td:after="${after}" td:last="${last}"${own}/>\n${all.join('')}</urlset>\n`;
+    const headers = { 'Content-Type': 'application/xml', ...before && { 'Tidings-After-Digest': before } };
+    return () => new Response(body, { headers });
+}
+
+const paths = () => broker.requests.map(path => path.replace(/\?.*/, ''));
+
+test('with a key changes come as lines of the log, and wait for a tree that has them', async () => {
+    const sizes = [], troubles = [], accepts = [];
+    const options = { position: '0', verifierKey: OWN, onCheckpoint: ({ size }) => sizes.push(size),
+        onState: ({ state, error }) => troubles.push(error?.message ?? state) };
+    const first = page(0, 4);
+    plays((url, headers) => accepts.push(headers.Accept) && first(), text(checkpointOf(1)),
+        text(checkpointOf(3)), text(tile('0/000.p/3')), text(checkpointOf(3)), text(checkpointOf(4)), text(tile('0/000.p/4')),
+        page(4, 5), text(checkpointOf(3, NOW_S + 1)));
     await assert.rejects(broker.follow(options, 5), { fault: 'smaller', code: 'checkpoint', set: 'news' });
-    assert.deepEqual(sizes, [1, 4]);
-    assert.deepEqual(broker.requests.map(path => path.replace(/\?.*/, '')), ['/stream', '/checkpoint',
-        '/stream', '/checkpoint', '/tile/0/000.p/4', '/stream', '/checkpoint']);
+    assert.deepEqual(sizes, [1, 3, 3, 4]);
+    assert.deepEqual(accepts, ['application/xml']);
+    assert.equal(troubles[1], `${ORIGIN} signs 1 entries: later ones are held back until it does`);
+    assert.deepEqual(broker.pauses.slice(0, 3), [1000, 1000, 2000]);
+});
+
+test('one checkpoint does for all that it has, and each tile is asked for once', async () => {
+    const own = url => new Response(tile(/tile\/([^?]*)/.exec(url)[1]));
+    plays(page(0, 2), text(checkpointOf(300)), own, own, page(2, 5), page(5, 6));
+    assert.deepEqual(await broker.follow({ position: '0', verifierKey: OWN }, 6), [1, 2, 3, 4, 5, 6]);
+    assert.deepEqual(paths().filter(path => path !== '/changes').sort(), ['/checkpoint', '/tile/0/000', '/tile/0/001.p/44']);
 });
 
 /* R-452, R-453 */
 test('what a key does not say is not believed', async () => {
-    const one = () => eventStream([event('changes', message(0, 1, { digest: digestOf(1) }))], true);
     const garbage = `${checkpointOf(1)}and more\n`;
     for (const [checkpoint, fault] of [[checkpointOf(1, null), 'signature'], [checkpointOf(1, NOW_S + 400), 'signature'],
         [garbage, 'malformed'], [checkpointOf(1, NOW_S + 200)]]) {
-        plays(one, text(checkpoint));
+        plays(page(0, 1), text(checkpoint));
         const read = broker.follow({ position: '0', verifierKey: OWN }, 1);
         await (fault ? assert.rejects(read, { fault, code: 'checkpoint' }) : read);
+        broker.end();
     }
     for (const keys of [{ verifierKey: '' }, { verifierKey: [] }, { verifierKey: '# none\n' },
-        { verifierKey: OWN, witnesses: '' }, { witnesses: OWN }, { requireWitnesses: 1 }])
+        { verifierKey: OWN, witnesses: '' }, { witnesses: OWN }, { requireWitnesses: 1 },
+        { verifierKey: OWN, filter: { change: 'moved' } }, { verifierKey: OWN, filter: { type: 'csv' } }])
         await assert.rejects(broker.follow({ position: '0', ...keys }, 1), TypeError);
 });
 
-test('a heartbeat brings the next checkpoint when it is due', async () => {
-    const sizes = [];
-    const one = last => event('changes', message(last - 1, last, { digest: digestOf(last) }));
-    const heartbeat = event('heartbeat', message(1, 1, { digest: digestOf(1) }));
-    plays(() => eventStream([one(1), heartbeat, one(2)], true), text(checkpointOf(1)),
-        text(checkpointOf(2)), text(tile('0/000.p/2')));
-    const onCheckpoint = ({ size }) => {
-        sizes.push(size);
-        broker.now += size === 1 ? 301_000 : 299_000;
-    };
-    assert.deepEqual(await broker.follow({ position: '0', verifierKey: OWN, onCheckpoint }, 2), [1, 2]);
-    assert.deepEqual(sizes, [1, 2]);
+const HELD = seq => lineOf(entry(seq));
+
+/* R-450, R-451 */
+test('a line that is not the one that was signed is refused', async () => {
+    const early = lineOf(entry(2, { datetime: '2025-01-01T00:00:00.000000Z' }));
+    const odd = line => line.replace('/></url>', '/><td:new>1</td:new></url>');
+    const twice = line => line.replace(' td:seq', ' td:x="1" td:x="2" td:seq').replace(/( td:x.*)( td:seq="2")/, '$2$1');
+    const other = HELD(2).replace('/2<', '/x<');
+    const made = sha256(LEAVES[0], other);
+    const rows = [
+        [{ lines: [HELD(1), other] }, { code: 'rewound' }],
+        [{ lines: [HELD(1), other], digest: `sha-256:${Buffer.from(made).toString('hex')}` }, { fault: 'digest' }],
+        [{ before: digestOf(5) }, undefined], // at the beginning it is known
+        [{ lines: [HELD(1), early] }, { fault: 'malformed', message: /earlier/ }],
+        [{ lines: [HELD(2), HELD(1)] }, { fault: 'malformed', message: /holes/ }],
+        [{ lines: [HELD(1), `\n${HELD(2)}`] }, { fault: 'malformed' }],
+        [{ lines: [HELD(1), odd(HELD(2))] }, { fault: 'malformed' }],
+        [{ lines: [HELD(1), twice(HELD(2))] }, { fault: 'malformed', message: /two attributes/ }],
+        [{ lines: [HELD(1), HELD(2).trimEnd()] }, { fault: 'malformed', message: /within an entry/ }],
+        [{ head: '<!-- -->\n' }, { fault: 'malformed' }],
+        [{ digest: null }, { fault: 'malformed', message: /no digest/ }],
+    ];
+    for (const [lie, wanted] of rows) {
+        plays(page(0, 2, lie), text(checkpointOf(2)), text(tile('0/000.p/2')));
+        const seqs = [];
+        const read = (async () => {
+            for await (const { seq } of follow(SET, { position: '0', verifierKey: OWN })) {
+                seqs.push(seq);
+                if (seq === 2)
+                    break;
+            }
+        })();
+        await (wanted ? assert.rejects(read, { set: 'news', ...wanted }) : read);
+        assert.deepEqual(seqs, wanted ? [] : [1, 2], JSON.stringify(lie));
+        broker.end();
+    }
 });
 
-test('a history waits for a tree that is large enough', async () => {
-    const one = (after, last) => event('changes', message(after, last, { digest: digestOf(last) }));
-    const wrong = event('changes', message(0, 3, { digest: digestOf(9) }));
-    const onCheckpoint = () => {
-        broker.now += 301_000;
-    };
-    plays(() => eventStream([wrong, one(3, 4)], true), text(checkpointOf(2)), text(checkpointOf(4)),
-        text(tile('0/000.p/4')));
-    await assert.rejects(broker.follow({ position: '0', verifierKey: OWN, onCheckpoint }, 4), error => {
-        assert.deepEqual([error.fault, error.evidence[0]], ['digest', `${EPOCH}-3 ${digestOf(9)}`]);
-        return true;
-    });
-    assert.deepEqual(broker.requests.length, 4);
+test('a page of a proxy is no message', async () => {
+    plays(text('<html>'), page(0, 1), text(checkpointOf(1)));
+    assert.deepEqual(await broker.follow({ position: '0', verifierKey: OWN }, 1), [1]);
+});
+
+test('the digest of a position is stored with it, and a resumed reader starts from it', async () => {
+    const store = new Map();
+    const key = `tidings:${SET}`;
+    plays(page(0, 2), text(checkpointOf(2)), text(tile('0/000.p/2')));
+    const options = { position: '0', store, verifierKey: OWN };
+    const changes = follow(SET, options);
+    await changes.next();
+    await changes.next();
+    await changes.return();
+    assert.deepEqual([store.get(key), store.get(`${key} digest`)], [`${EPOCH}-1`, `${EPOCH}-1 ${digestOf(1)}`]);
+    broker.end();
+    plays(page(1, 2, { before: digestOf(3) }));
+    await assert.rejects(broker.follow(options, 1), { code: 'rewound' });
+    broker.end();
+    for (const [kept, before, fault] of [[digestOf(1)], ['none', digestOf(1)], ['none', digestOf(3), 'rewound'],
+        ['none', undefined, 'malformed']]) {
+        store.set(key, `${EPOCH}-1`).set(`${key} digest`, `${EPOCH}-1 ${kept}`);
+        plays(page(1, 2, { before }), text(checkpointOf(2)), text(tile('0/000.p/2')));
+        const read = broker.follow(options, 1);
+        await (fault ? assert.rejects(read, error => [error.code, error.fault].includes(fault)) : read);
+        broker.end();
+    }
+});
+
+test('with a key the reader filters', async () => {
+    plays(page(0, 3), text(checkpointOf(3)), text(tile('0/000.p/3')));
+    const filter = { prefix: 'http://example.com/3' };
+    assert.deepEqual(await broker.follow({ position: '0', verifierKey: OWN, filter }, 1), [3]);
+    assert.equal(broker.requests[0], '/changes?after=0&wait=0');
+});
+
+test('lines of Change Lists are hashed, too, where the digest before them is known', async () => {
+    const store = new Map();
+    const options = { store, verifierKey: OWN, position: '0' };
+    const resume = digest => store.set(`tidings:${SET}`, `${EPOCH}-2`).set(`tidings:${SET} digest`, `${EPOCH}-2 ${digest}`);
+    const play = () => plays(problem(410, GONE), list(0, 7), list(0, 7), text(checkpointOf(7)), text(tile('0/000.p/7')));
+    resume(digestOf(2));
+    play();
+    assert.deepEqual(await broker.follow(options, 5), [3, 4, 5, 6, 7]);
+    broker.end();
+    store.clear();
+    resume(digestOf(3));
+    play();
+    await assert.rejects(broker.follow(options, 5), { fault: 'digest' });
+    broker.end();
+    store.clear();
+    resume('none');
+    play();
+    await assert.rejects(broker.follow(options, 5), { code: 'gone' });
+});
+
+test('with a key a few sets have a connection each, and more take turns', async () => {
+    for (const n of [2, 5]) {
+        const names = Array.from({ length: n }, (_, i) => `s${i}`);
+        plays();
+        const changes = follow('http://broker.example/', { sets: names, verifierKey: OWN, position: Object.fromEntries(names.map(name => [name, '0'])) });
+        const next = changes.next().catch(() => {});
+        await settle();
+        const wanted = n === 2 ? names : names.slice(0, 1);
+        assert.deepEqual(broker.requests, wanted.map(name => `/sets/${name}/changes?after=0&wait=0`));
+        broker.end();
+        changes.return();
+        void next;
+    }
 });
