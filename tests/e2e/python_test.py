@@ -161,7 +161,8 @@ def source(start_broker):
 
 
 def wait_streams(broker, n):
-    kinds = ("websocket-json", "websocket-json-deflate", "eventsource", "eventsource-many")
+    sockets = [f"websocket-{form}{way}" for form in ("json", "xml") for way in ("", "-deflate")]
+    kinds = (*sockets, "eventsource", "eventsource-many")
 
     def connected():
         metrics = broker.metrics()
