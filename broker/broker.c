@@ -9,6 +9,7 @@
 #include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
 #include "broker/archive/chore.h"
+#include "broker/archive/epochs.h"
 #include "broker/archive/set_progress.h"
 #include "broker/archive/witnesses.h"
 #include "broker/backup/backup_offer.h"
@@ -508,6 +509,8 @@ open_sets(struct broker *b, struct problem *why)
     efforts_init(&b->http.efforts, (unsigned)(b->config->threads + 1) / 2);
     if (!rc)
         rc = registry_open(&b->http.registry, &b->start->sets, why);
+    if (!rc && !b->membership)
+        rc = epochs_check_key(b->http.registry, why);
     if (!rc)
         rc = checkpoint_keys_open(&b->http.registry->checkpoint_keys,
                                   b->config->data, !b->membership, why);
@@ -670,6 +673,12 @@ open_hub_and_bridges(struct broker *b, struct problem *why)
 }
 
 static enum status
+begin_epochs(struct broker *b, struct problem *why)
+{
+    return epochs_begin(b->http.registry, why);
+}
+
+static enum status
 begin_work(struct broker *b, struct problem *why)
 {
     enum status rc;
@@ -702,6 +711,9 @@ begin_work(struct broker *b, struct problem *why)
  * - The archive follows the server, without its thread, with the checker of
  *   posts to sets that keep content: hub and bridges post.
  *
+ * - Sets that have lost entries get new epochs before the hub delivers
+ *   anything. A list ends there, whose header has the public URL.
+ *
  * - The hub starts when the server listens and the public URL is known:
  *   deliveries name it, and a callback may call back at once. (Until the last
  *   part has started such a call gets 503 and Retry-After, like any other.)
@@ -722,9 +734,9 @@ begin_work(struct broker *b, struct problem *why)
  *   some already, when the log begins.)
  */
 static enum status (*const floors[])(struct broker *b, struct problem *why) = {
-    look_first,          open_sets,   open_tokens,  judge_reach,
-    open_posts_and_push, open_server, open_archive, open_hub_and_bridges,
-    begin_work,
+    look_first,           open_sets,   open_tokens,  judge_reach,
+    open_posts_and_push,  open_server, open_archive, begin_epochs,
+    open_hub_and_bridges, begin_work,
 };
 
 enum status

@@ -83,6 +83,7 @@ answer_orders(struct build_schedule *r)
         order->generation = head.generations[order->kind].current;
         if (order->generation.number > 0 &&
             order->generation.seq >= order->wanted &&
+            !head_lacks_build(&head, order->kind) &&
             generation_is_here(order->set, order->kind,
                                order->generation.number))
             end_order(order, STATUS_OK, NULL);
@@ -118,8 +119,9 @@ has_kind(const struct set *set, enum generation_kind kind)
            set_content_mode(set) != CONTENT_NONE;
 }
 
-/* True if a list or a dump is old enough for the next one, or the log no longer
- * reaches back to its position, where its readers go on. A clock that was set
+/* True if a list or a dump is old enough for the next one, names an earlier
+ * epoch, or the log no longer reaches back to its position, where its readers
+ * go on. A clock that was set
  * back delays nothing. */
 static bool
 is_due(struct set *set, enum generation_kind kind, const struct head *head)
@@ -131,9 +133,11 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
                                      ? &set->resource_dump_every_us
                                      : &set->resource_list_every_us);
 
-    if (head->last == current->seq || !has_kind(set, kind) ||
+    if (!has_kind(set, kind) ||
         clock_steady_us() < set->progress->builds[kind].retry_us)
         return false;
+    if (head_lacks_build(head, kind) || head->last == current->seq)
+        return head_lacks_build(head, kind);
     if (every == 0 ||
         (kind == GENERATION_RESOURCELIST && set_is_small(set, head)))
         return current->number > 0 && is_out_of_reach;
@@ -372,7 +376,8 @@ next_ordered(struct build_schedule *r)
         if (!is_shared(order->set))
             want_build(order->set, order->kind, order->wanted);
         else if ((head.generations[order->kind].current.number == 0 ||
-                  head.generations[order->kind].current.seq < order->wanted) &&
+                  head.generations[order->kind].current.seq < order->wanted ||
+                  head_lacks_build(&head, order->kind)) &&
                  order_build(r, order->set, order->kind, &head, false))
             return NULL; /* it may have ended orders */
         turn_add(&r->ordered, order->set);
@@ -492,7 +497,8 @@ is_current(const struct head *head, enum generation_kind kind, uint64_t seq)
 {
     const struct generation *current = &head->generations[kind].current;
 
-    return current->number > 0 && current->seq == seq;
+    return current->number > 0 && current->seq == seq &&
+           !head_lacks_build(head, kind);
 }
 
 /* Sets the kind to build next from the held state; GENERATION_STATES: none.

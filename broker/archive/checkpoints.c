@@ -97,18 +97,27 @@ has_same(struct set *set, const char *name, struct slice text, struct buf *room)
 
 /* The size of the checkpoint that is there; 0: none is. */
 static uint64_t
-read_filed(struct set *set, const struct head *head)
+read_filed(struct set *set, const struct head *head, const char *name)
 {
     struct buf text = {.max = CHECKPOINT_MAX};
     struct checkpoint checkpoint;
     struct note note;
     uint64_t size = 0;
 
-    if (read_file(set, LOG_CHECKPOINT, &text, &note, &checkpoint) &&
+    if (read_file(set, name, &text, &note, &checkpoint) &&
         slice_ends(checkpoint.origin, head->epoch))
         size = checkpoint.size;
     buf_fini(&text);
     return size;
+}
+
+uint64_t
+checkpoint_filed(struct set *set, const struct head *head)
+{
+    uint64_t size = read_filed(set, head, LOG_CHECKPOINT);
+    uint64_t witnessed = read_filed(set, head, LOG_WITNESSED);
+
+    return witnessed > size ? witnessed : size;
 }
 
 /* With the cosignatures that this end already has. */
@@ -260,25 +269,53 @@ renew_text(struct set *set, const struct head *head, int64_t every_us,
 
 /* Folding */
 
+/* Sets *is_other: the rows are not those of the log, or are ahead of it. */
+static enum status
+compare_log(struct fold_db *db, const struct set *set, const struct head *head,
+            bool *is_other, struct problem *why)
+{
+    struct digest digest = head->digest;
+    struct batch *batch = NULL;
+    enum status rc = STATUS_OK;
+
+    *is_other = db->at.seq > head->last;
+    if (*is_other || db->is_same_log || !db->at.has_digest)
+        return rc;
+    if (db->at.seq < head->last)
+        rc = log_read(set->registry->log, set->log, db->at.seq, LOG_DISK,
+                      &batch, why);
+    if (batch)
+        digest = batch_digest(batch, db->at.seq);
+    batch_unref(batch);
+    db->is_same_log = !rc && digest_is_equal(&digest, &db->at.digest);
+    *is_other = !rc && !db->is_same_log;
+    return rc == STATUS_GONE ? STATUS_OK : rc;
+}
+
 static enum status
 fold_some(struct checkpoints *c, struct set *set, const struct head *head,
           struct problem *why)
 {
     struct tree_progress *n = &set->progress->tree;
     struct fold_db *db;
-    enum status rc = folds_open(&c->trees, set, head->epoch, &db, why);
+    bool is_other = false;
+    enum status rc = folds_open(&c->trees, set, head->origin, &db, why);
 
     if (rc)
         return rc;
-    if (db->at.seq > head->last ||
-        (db->at.seq == head->last && db->at.has_digest &&
-         !digest_is_equal(&db->at.digest, &head->digest))) {
-        DIAG(DIAG_ERROR, "archive",
-             "the tree of a set is not that of its log, and begins anew: "
-             "whoever has an earlier checkpoint will refuse the next ones",
-             diag_text("set", set->name), diag_number("seq", db->at.seq));
+    rc = compare_log(db, set, head, &is_other, why);
+    /* The key may have signed this tree, and has not signed another one until
+     * now (tree_view_open). The copies of a cluster have one log, of which the
+     * journal decides. */
+    if (!rc && is_other && !n->has_new_epoch &&
+        !log_is_shared(set->registry->log))
+        rc = log_begin_epoch(set->registry->log, set->log,
+                             "its tree is that of another log, as of an older "
+                             "copy",
+                             why);
+    if (!rc && is_other)
         rc = fold_db_begin(db, 0, why);
-    }
+    n->has_new_epoch = false;
     if (!rc && db->at.seq < head->last && tree_db_is_whole(db))
         rc = folds_advance(&c->trees, set, head->last, why);
     n->is_known = true;
@@ -322,7 +359,7 @@ lacks_file(struct set *set, const struct head *head)
          (!n->is_known || n->seq < head->list_after)))
         return false;
     if (n->filed == 0)
-        n->filed = read_filed(set, head);
+        n->filed = read_filed(set, head, LOG_CHECKPOINT);
     return head->list_after != n->filed;
 }
 

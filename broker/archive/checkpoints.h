@@ -36,6 +36,10 @@ void checkpoints_init(struct checkpoints *checkpoints,
 /* Another broker may have retired the list: as chore.needs. */
 bool checkpoints_need_retired(void *set, const struct list_info *list);
 
+/* How many entries of this epoch the key has signed, as far as files beside the
+ * closed lists say; 0: none. May block. */
+uint64_t checkpoint_filed(struct set *set, const struct head *head);
+
 /* Opens the tree of a set with that head, and appends its signed checkpoint:
  * tree_view_open, whose `upto` and failures it has. `at_us`: T(upto) of an
  * `upto` that is not 0. The caller closes the view. Any thread that may wait

@@ -417,7 +417,7 @@ open_content(struct contents *c, struct set *set, const struct head *head,
     bool is_shared = log_is_shared(c->registry->log);
     struct fold_db *db;
     uint64_t seq;
-    enum status rc = folds_open(&c->opened, set, head->epoch, &db, why);
+    enum status rc = folds_open(&c->opened, set, head->origin, &db, why);
 
     if (rc)
         return rc;

@@ -43,8 +43,9 @@ struct fold_progress {
 /* checkpoints.c: the tree has the leaves up to `seq`, on the disk, and
  * retention waits until it has those up to `wanted`. */
 struct tree_progress {
-    bool is_known; /* the tree was looked at */
-    bool is_lost;  /* it lacks its first leaves, for ever */
+    bool has_new_epoch; /* since the start: its rows may be ahead of the log */
+    bool is_known;      /* the tree was looked at */
+    bool is_lost;       /* it lacks its first leaves, for ever */
     uint64_t seq, wanted;
     uint64_t filed;   /* the size of the checkpoint of the closed lists */
     int64_t due_us;   /* it is folded then; steady clock */

@@ -200,7 +200,7 @@ open_state(struct state_fold *f, struct set *set, const struct head *head,
     const struct resources_at *at;
     struct fold_db *db;
     bool has_begun = false;
-    enum status rc = folds_open(&f->states, set, head->epoch, &db, why);
+    enum status rc = folds_open(&f->states, set, head->origin, &db, why);
 
     if (rc)
         return rc;

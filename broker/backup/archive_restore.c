@@ -141,6 +141,17 @@ find_lists(struct archive *a, const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
+/* True if one of the first `n` lists is of the same set and epoch. */
+static bool
+had_epoch(const struct archive *a, size_t n, const struct published_list *list)
+{
+    while (n-- > 0)
+        if (!strcmp(a->all[n].list.set, list->set) &&
+            !strcmp(a->all[n].list.epoch, list->epoch))
+            return true;
+    return false;
+}
+
 /* Keeps one of each list: two closed ones must be the same. Each must be the
  * one behind the last of its set; that its entries are, is proven when they are
  * read. */
@@ -156,10 +167,12 @@ check_order(struct archive *a, struct problem *why)
         uint64_t one = is_first ? 0 : last->list.info.number;
         bool is_copy = !is_first && one == f.list.info.number;
 
+        /* A new epoch begins with a list (log/head.h). */
         if (!is_first &&
-            (strcmp(last->list.epoch, f.list.epoch) != 0 ||
-             (is_copy && !is_open(&f) &&
-              !digest_is_equal(&last->list.info.digest, &f.list.info.digest))))
+            ((is_copy && !is_open(&f) &&
+              !digest_is_equal(&last->list.info.digest, &f.list.info.digest)) ||
+             (strcmp(last->list.epoch, f.list.epoch) != 0 &&
+              (is_copy || had_epoch(a, n, &f.list)))))
             return problem(why, STATUS_DIFFERENT,
                            "%s and %s are of different histories", last->path,
                            f.path);
@@ -282,6 +295,21 @@ write_birth(struct archive *a, const struct published_list *first, uint32_t id,
     return commit_act(a, &act, why);
 }
 
+/* Its first list follows the last one of the former epoch: the proof of the
+ * list sees to that. */
+static enum status
+write_epoch(struct archive *a, const struct published_list *list, uint32_t id,
+            struct problem *why)
+{
+    struct act act = {.kind = ACT_EPOCH,
+                      .set_id = id,
+                      .name = list->set,
+                      .epoch.after = list->info.after};
+
+    memcpy(act.epoch.name, list->epoch, sizeof(act.epoch.name));
+    return commit_act(a, &act, why);
+}
+
 static enum status
 write_closed(struct archive *a, const struct found *f,
              const struct published_text *text, uint32_t id,
@@ -352,7 +380,6 @@ find_state(const struct archive *a, const struct published_list *first,
         uint64_t n = 0, n_parts = 0;
 
         if (strcmp(f->list.set, first->set) != 0 ||
-            strcmp(f->list.epoch, first->epoch) != 0 ||
             f->list.seq < first->info.after || f->list.seq > last ||
             (*state && (*state)->list.seq >= f->list.seq) ||
             f->list.role == PUBLISHED_PART)
@@ -371,7 +398,7 @@ find_state(const struct archive *a, const struct published_list *first,
 
 static enum status
 write_state(struct archive *a, const struct found_resources *state,
-            struct problem *why)
+            const char *origin, struct problem *why)
 {
     struct fold_db *db = NULL;
     struct file_path dir =
@@ -379,8 +406,7 @@ write_state(struct archive *a, const struct found_resources *state,
     enum status rc = file_make_dirs(dir.text, why);
 
     if (!rc)
-        rc = fold_db_open(&db, &resources_folding, dir.text, state->list.epoch,
-                          why);
+        rc = fold_db_open(&db, &resources_folding, dir.text, origin, why);
     for (size_t i = 0; !rc && i < a->n_resources; i++) {
         const struct found_resources *f = &a->resources[i];
 
@@ -414,10 +440,13 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
     enum status rc = write_birth(a, first, id, why);
 
     for (size_t i = 0; !rc && i < n; i++) {
-        struct published_text text;
+        struct published_text text = {.text = {.max = 0}};
 
-        rc = published_list_read(lists[i].path, &lists[i].list, &chain, &text,
-                                 why);
+        if (i > 0 && strcmp(lists[i].list.epoch, lists[i - 1].list.epoch) != 0)
+            rc = write_epoch(a, &lists[i].list, id, why);
+        if (!rc)
+            rc = published_list_read(lists[i].path, &lists[i].list, &chain,
+                                     &text, why);
         if (!rc && is_open(&lists[i])) {
             act.name = lists[i].list.set;
             entries = entries_of(&lists[i].list, text.fragments);
@@ -442,7 +471,7 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
         return rc;
     rc = find_state(a, first, lists[n - 1].list.info.last, &state, why);
     if (rc || state)
-        return rc ? rc : write_state(a, state, why);
+        return rc ? rc : write_state(a, state, first->epoch, why);
     snprintf(missing, sizeof(missing),
              "%s: the entries up to %" PRIu64 "; of resources that have not "
              "changed since the broker knows nothing until its source puts "
@@ -501,6 +530,7 @@ archive_restore(struct archive_restore *restore, struct problem *why)
         rc = problem_errno(why, "cannot place", "tidings.db");
     if (!rc)
         rc = file_clear(a.data.fd, BUILDING, NULL, why);
+    a.data.begins_epochs = !restore->is_same_log;
     if (!rc)
         rc = new_data_end(&a.data, why);
     new_data_close(&a.data, rc);

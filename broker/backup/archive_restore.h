@@ -6,9 +6,10 @@
  *         --> acts (log/act.h) --> tidings.db, files of lists
  *
  * The log has the same epochs, numbers and bytes as the log that the lists came
- * from. Its states are folded from it; where the first lists are missing, on
- * the state of a Resource List. All else is not published: settings, tokens,
- * subscriptions, keys of posts. Bytes of content are not restored.
+ * from, and goes on in a new epoch. Its states are folded from it; where the
+ * first lists are missing, on the state of a Resource List. All else is not
+ * published: settings, tokens, subscriptions, keys of posts. Bytes of content
+ * are not restored.
  */
 #pragma once
 
@@ -18,6 +19,7 @@ struct archive_restore {
     const char *from;       /* a directory with files of lists; or a URL */
     const char *token_file; /* for a URL; "": none */
     const char *data;       /* the new data directory */
+    bool is_same_log;       /* it goes on in the same epochs */
 
     /* A set whose first lists are not there: "SET: ...". */
     void (*on_missing)(const char *text, void *user);

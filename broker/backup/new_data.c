@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "broker/log/log.h"
 #include "broker/store/store.h"
 
 enum status
@@ -40,6 +41,12 @@ new_data_begin(struct new_data *data, const char *path, struct problem *why)
 enum status
 new_data_end(struct new_data *data, struct problem *why)
 {
+    enum status rc = data->begins_epochs
+                         ? file_store(data->fd, LOG_NEW_EPOCHS, "", why)
+                         : STATUS_OK;
+
+    if (rc)
+        return rc;
     if (syncfs(data->fd))
         return problem_errno(why, "cannot sync", data->path);
     if (unlinkat(data->fd, STORE_RESTORING, 0))

@@ -11,8 +11,10 @@
 #include "proto/problem.h"
 
 struct new_data {
-    const char *path; /* lent */
-    int fd, lock;     /* -1: none */
+    const char *path;   /* lent */
+    int fd, lock;       /* -1: none */
+    bool begins_epochs; /* set by the caller before new_data_end: readers may
+                           have more of its logs (LOG_NEW_EPOCHS) */
 };
 
 /* Makes and locks the directory. STATUS_INVALID: it is not empty. After a

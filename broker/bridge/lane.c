@@ -431,14 +431,14 @@ attach_set(struct lane *lane, struct set *set, const struct head *head)
         change_set(lane, set);
         lane->is_unseen = lane->is_unseen && set_is_private(set);
     }
-    if (is_new && strcmp(lane->epoch, head->epoch) != 0) {
+    if (is_new && strcmp(lane->epoch, head->origin) != 0) {
         /* A set that is older than the bridge, and of which it has published
          * nothing. The first look decides, not the time alone: a clock may be
          * set back. */
         if (!out->news.has_looked && !lane->is_kept &&
             head->created_us <= out->row.since_us)
             at = out->config->begins_at_start ? head->earliest : head->last;
-        start_lane(lane, head->epoch, at);
+        start_lane(lane, head->origin, at);
         note_beginning(lane, at > 0);
     } else if (is_new && lane_acked(lane) > head->last) {
         /* The log is older than the bridge: an older copy of the data. */
@@ -447,7 +447,7 @@ attach_set(struct lane *lane, struct set *set, const struct head *head)
              "was restored: it continues at the set's head",
              LANE_KEYS(lane), diag_number("acknowledged", lane_acked(lane)),
              diag_number("last", head->last));
-        start_lane(lane, head->epoch, head->last);
+        start_lane(lane, head->origin, head->last);
         note_beginning(lane, true);
     } else if (is_new) {
         lane_rewind(lane);

@@ -80,8 +80,8 @@ struct lane {
     uint64_t begun, made_upto;
     struct digest made_digest; /* d(made_upto), if it is known */
 
-    char epoch[EPOCH_SIZE + 1];
-    uint8_t reason; /* of the MQTT broker's refusal; 0: none; under
+    char epoch[EPOCH_SIZE + 1]; /* head.origin of its set */
+    uint8_t reason;             /* of the MQTT broker's refusal; 0: none; under
                        out->mutex */
     bool has_made_digest;
     bool is_there;    /* the last look at all sets found it */

@@ -137,19 +137,19 @@ static void
 write_position(struct buf *to, const struct lane *lane)
 {
     uint64_t seq = lane_acked(lane);
-    struct link_text changes =
-        link_to(lane->out->registry->options.public_url, LINK_MEMORY,
-                lane->name, lane->epoch, seq);
+    struct link_text changes;
     struct batch *batch = NULL;
     struct head head;
     int64_t us = DATETIME_NONE;
 
+    log_head(lane->set->log, &head);
+    changes = link_to(lane->out->registry->options.public_url, LINK_MEMORY,
+                      lane->name, head.epoch, seq);
     BUF_ADD(to, "{\"set\":");
     json_text(to, slice_of(lane->name));
-    json_text_member(to, "epoch", slice_of(lane->epoch));
+    json_text_member(to, "epoch", slice_of(head.epoch));
     json_number_member(to, "seq", seq);
-    json_position_member(to, "position", lane->epoch, seq);
-    log_head(lane->set->log, &head);
+    json_position_member(to, "position", head.epoch, seq);
     /* T(seq), if it is still known */
     if (seq == head.last)
         us = head.last_us;

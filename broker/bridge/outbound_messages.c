@@ -71,6 +71,7 @@ struct envelope {
     struct mqtt_message message; /* the caller sets its payload; it lends from
                                     the members below, and from the lane */
     struct topic_name topic;
+    struct head head;
     struct mqtt_property properties[ENVELOPE_PROPERTIES];
     char after[NUMBER_SIZE_MAX + 1], last[NUMBER_SIZE_MAX + 1];
     char from[DATETIME_SIZE + 1], until[DATETIME_SIZE + 1];
@@ -98,13 +99,14 @@ write_envelope(struct envelope *e, const struct lane *lane,
     const struct bridge_config *config = lane->out->config;
     const struct mqtt_property properties[] = {
         {"set", lane->name},
-        {"epoch", lane->epoch},
+        {"epoch", e->head.epoch},
         {"after", write_number(e->after, made->after)},
         {"last", write_number(e->last, made->last)},
         {"from", write_time(e->from, made->from_us)},
         {"until", write_time(e->until, made->until_us)},
     };
 
+    log_head(lane->set->log, &e->head);
     memcpy(e->properties, properties, sizeof(properties));
     e->topic = made->is_change
                    ? TOPIC_NAME(config->prefix, lane->name, "changes",

@@ -456,8 +456,14 @@ begin_generation(struct build **build, struct set *set,
         .until_us = DATETIME_NONE,
         .now_us = DATETIME_NONE,
     };
-    memcpy(b->coverage.epoch, head.epoch, sizeof(b->coverage.epoch));
     rc = generation_begin(&b->writer, set, &b->generation, why);
+    /* At all brokers of a cluster that of its order. */
+    memcpy(b->coverage.epoch,
+           generation->kind < GENERATION_STATES &&
+                   b->generation.number <= head.former_builds[generation->kind]
+               ? head.former
+               : head.epoch,
+           sizeof(b->coverage.epoch));
     if (rc)
         build_abandon(b);
     else
@@ -533,6 +539,17 @@ build_abandon(struct build *b)
     free(b);
 }
 
+/* False: the epoch has changed since the build began. */
+static bool
+is_of_epoch(const struct build *b)
+{
+    struct head head;
+
+    return log_is_shared(b->set->registry->log) ||
+           !log_head(b->set->log, &head) ||
+           !strcmp(head.epoch, b->coverage.epoch);
+}
+
 enum status
 build_step(struct build *b, struct resources *resources,
            struct content *content, bool *is_done, struct problem *why)
@@ -547,6 +564,8 @@ build_step(struct build *b, struct resources *resources,
         rc = step_list(b, resources, is_done, why);
     else
         rc = step_dump(b, resources, content, is_done, why);
+    if (!rc && *is_done && !is_of_epoch(b))
+        rc = problem(why, STATUS_AGAIN, "the set has a new epoch");
     if (!rc && *is_done) {
         rc = generation_finish(b->writer, why);
         b->writer = NULL; /* freed either way */

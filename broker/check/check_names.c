@@ -145,12 +145,12 @@ judge_data(struct names *n, struct entry *e)
         }
     if (e->is_dir)
         return strcmp(e->name, "lost+found") ? JUDGED_ORPHAN : JUDGED_KNOWN;
-    return known_if(is_known_database(e->name, PLACE_TOP) ||
-                    !strcmp(e->name, "lock") ||
-                    !strcmp(e->name, "public-url") ||
-                    !strcmp(e->name, CHECKPOINT_KEYS_FILE) ||
-                    !strcmp(e->name, KEPT_RECORDS_EARLIER) ||
-                    !strcmp(e->name, KEPT_RECORDS_LATEST));
+    return known_if(
+        is_known_database(e->name, PLACE_TOP) || !strcmp(e->name, "lock") ||
+        !strcmp(e->name, "public-url") || !strcmp(e->name, LOG_NEW_EPOCHS) ||
+        !strcmp(e->name, CHECKPOINT_KEYS_FILE) ||
+        !strcmp(e->name, KEPT_RECORDS_EARLIER) ||
+        !strcmp(e->name, KEPT_RECORDS_LATEST));
 }
 
 static enum judgement

@@ -243,15 +243,18 @@ inspection_load(struct inspection *in)
 
     if (rc)
         return rc;
-    /* A removed set has rows until its files are gone. */
+    /* A removed set has rows until its files are gone. In a file of an earlier
+     * version `origin` is that of `earlier`. */
     rows = DB_SELECT(
         &db, "read the sets", &in->why,
-        "SELECT id, name, epoch, created_us, start_list,"
+        "SELECT id, name, coalesce(nullif((SELECT origin FROM sets AS own"
+        " WHERE own.id = sets.id), ''), epoch), created_us,"
+        " start_list,"
         " iif(first_list, first_list, start_list), earliest, file_bytes, 0, "
         "max("
         "  coalesce((SELECT max(last) FROM batches WHERE set_id = sets.id), 0),"
         "  coalesce((SELECT max(last) FROM lists WHERE set_id = sets.id), 0))"
-        " FROM sets UNION ALL "
+        " FROM sets, (SELECT '' AS origin) AS earlier UNION ALL "
         "SELECT DISTINCT set_id, name, '', 0, 0, 0, 0, 0, 1, 0 FROM trash"
         " WHERE set_id NOT IN (SELECT id FROM sets) ORDER BY name, id");
     in->n_sets = 0;

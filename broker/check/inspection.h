@@ -64,8 +64,8 @@ struct findings {
 struct inspected_set {
     uint32_t id;
     char name[SET_NAME_MAX + 1];
-    bool is_removed; /* the rest is empty */
-    char epoch[EPOCH_SIZE + 1];
+    bool is_removed;            /* the rest is empty */
+    char epoch[EPOCH_SIZE + 1]; /* head.origin */
     int64_t created_us;
     uint64_t start_list, first_list, earliest, file_bytes;
     uint64_t last; /* seq of the last entry */

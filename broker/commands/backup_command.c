@@ -11,7 +11,7 @@ struct values {
     char data[4096];
     char archive[4096];
     char token_file[4096];
-    bool is_incremental;
+    bool is_incremental, is_same_log;
 };
 
 #define ROW_OF struct values
@@ -103,6 +103,7 @@ const struct command backup_command = {
 struct restore {
     const char *dir;  /* of the backup */
     const char *data; /* the new data directory */
+    bool is_same_log;
     uint64_t n_files, bytes, n_missing, n_damaged;
 };
 
@@ -179,18 +180,36 @@ restore_backup(struct restore *r, struct problem *why)
     if (!rc && r->n_damaged > 0)
         rc = problem(why, STATUS_DIFFERENT,
                      "the backup %s is damaged: nothing was restored", r->dir);
+    data.begins_epochs = !r->is_same_log;
     if (!rc)
         rc = new_data_end(&data, why);
     new_data_close(&data, rc);
     return rc;
 }
 
+static void
+print_next(const struct values *values)
+{
+    if (values->is_same_log)
+        printf("its sets go on with their epochs: a reader that has later "
+               "entries than this copy misses others, which get the same "
+               "numbers, and checkpoints of later entries are contradicted\n");
+    else
+        printf("its sets begin new epochs at the first start, because readers "
+               "may have later entries: they take all resources anew (a copy "
+               "of a cluster gets what it lacks instead)\n");
+    printf("to serve them:\ntidingsd --data %s\n", values->data);
+}
+
 static enum exit_code
 run_restore(const struct arguments *given)
 {
     const struct values *values = given->values;
-    struct restore did = {.dir = given->operands[0], .data = values->data};
+    struct restore did = {.dir = given->operands[0],
+                          .data = values->data,
+                          .is_same_log = values->is_same_log};
     struct archive_restore published = {
+        .is_same_log = values->is_same_log,
         .from = values->archive,
         .token_file = values->token_file,
         .data = values->data,
@@ -211,18 +230,17 @@ run_restore(const struct arguments *given)
             return command_fail(given, rc, &why);
         printf("restored %" PRIu64 " sets, %" PRIu64 " Change Lists, %" PRIu64
                " entries, but no settings and no tokens: set them before "
-               "others reach the broker; to serve the sets:\n"
-               "tidingsd --data %s\n",
-               published.n_sets, published.n_lists, published.n_entries,
-               values->data);
+               "others reach the broker\n",
+               published.n_sets, published.n_lists, published.n_entries);
+        print_next(values);
         return published.n_missing > 0 ? EXIT_FAILED : EXIT_GOOD;
     }
     rc = restore_backup(&did, &why);
     if (rc)
         return command_fail(given, rc, &why);
-    printf("restored %" PRIu64 " files of %" PRIu64 " bytes; to serve them:\n"
-           "tidingsd --data %s\n",
-           did.n_files, did.bytes, values->data);
+    printf("restored %" PRIu64 " files of %" PRIu64 " bytes\n", did.n_files,
+           did.bytes);
+    print_next(values);
     return end_command(&restore_command, did.n_missing);
 }
 
@@ -234,6 +252,9 @@ static const struct option restore_rows[] = {
      "directory, or of the broker, or the set, at that URL"},
     {"token-file", "FILE", TEXT(token_file), NULL,
      "a token that may read the sets of that broker"},
+    {"same-log", NULL, FLAG(is_same_log), NULL,
+     "the sets go on with their epochs: only if nobody has read or seen signed "
+     "what was posted after the backup"},
 };
 
 const struct command restore_command = {
@@ -241,7 +262,10 @@ const struct command restore_command = {
     .operands = "[DIR]",
     .help = "Makes a data directory of a backup.",
     .more = "The backup is in DIR; each file is checked by its digest. A "
-            "broker there serves the same epochs, numbers and bytes.\n",
+            "broker there serves the same numbers and bytes. Its sets get new "
+            "epochs, since readers may have entries that came after the "
+            "backup: they take all resources anew. A copy of a cluster goes "
+            "on with the epochs, and gets what it lacks from the others.\n",
     .examples =
         "tidingsd restore /backup/monday --data /var/lib/tidings\n"
         "tidingsd restore --from-archive https://example.org/ --data ./new\n",

@@ -1,6 +1,7 @@
 #include "broker/documents/change_memory.h"
 
 #include "broker/documents/html_document.h"
+#include "broker/sets/positions.h"
 
 /* html_depth of "/sets/NAME/changes". */
 #define MEMORY_DEPTH 2
@@ -53,8 +54,8 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     if (wish->is_page && message.patience == LOG_MEMORY)
         return STATUS_AGAIN; /* it takes longer than the message */
     if (wish->has_since)
-        rc = log_since(registry->log, set->log, wish->since_us,
-                       message.patience, &message.after, why);
+        rc = positions_since(set, wish->since_us, message.patience,
+                             &message.after, why);
     if (rc)
         return rc;
     message.upto = UINT64_MAX;

@@ -207,7 +207,7 @@ read_header(struct list_body *l, const struct document_wish *wish,
                         why);
     l->info = head_open_list(&wish->head);
     changelist_header_write(&l->header, wish->registry->options.public_url,
-                            wish->set->name, wish->head.epoch, &l->info);
+                            wish->set->name, &wish->head, &l->info);
     return STATUS_OK;
 }
 

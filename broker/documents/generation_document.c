@@ -773,7 +773,8 @@ open_current(const struct document_wish *wish, struct document *document,
     struct link_text lasting;
     enum status rc;
 
-    if (number == 0)
+    if (number == 0 || (wish->kind < GENERATION_STATES &&
+                        number <= wish->head.former_builds[wish->kind]))
         return problem(why, STATUS_BUSY, "this broker has not built the %s yet",
                        title);
     rc = open_generation(wish, number, document, why);

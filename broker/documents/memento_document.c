@@ -89,7 +89,7 @@ add_version(struct reading *r, const struct version *version, struct slice loc,
 static enum status
 read_rows(struct reading *r, struct db *db, uint64_t *last, struct problem *why)
 {
-    const char *epoch = r->wish->head.epoch;
+    const char *epoch = r->wish->head.origin;
     struct slice loc, type;
     struct version v;
     struct db_rows rows;

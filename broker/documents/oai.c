@@ -105,7 +105,7 @@ add_resources(struct oai *o, struct problem *why)
         return rc;
     rc = db_find(&state, NULL, why, NULL,
                  "SELECT is_whole FROM state WHERE epoch=? AND seq>=?",
-                 DB_VALUES(o->head.epoch, o->began), DB_INTO(&is_whole));
+                 DB_VALUES(o->head.origin, o->began), DB_INTO(&is_whole));
     if (!rc && !is_whole)
         rc = problem(why, STATUS_BUSY, "the state of the set is not whole");
     rows = DB_SELECT(&state, NULL, why,
@@ -131,7 +131,7 @@ read_state(struct oai *o, bool *is_there, struct problem *why)
     return db_find(&o->db, NULL, why, is_there,
                    "SELECT seq, began FROM state"
                    " WHERE epoch=? AND seq<=? AND max(seq, began)>=?",
-                   DB_VALUES(o->head.epoch, o->head.last, o->head.earliest),
+                   DB_VALUES(o->head.origin, o->head.last, o->head.earliest),
                    DB_INTO(&o->seq, &o->began));
 }
 
@@ -160,7 +160,7 @@ follow_log(struct oai *o, struct problem *why)
         rc = DB_DO(&o->db, NULL, why,
                    "INSERT OR REPLACE INTO state(id, epoch, seq, began)"
                    " VALUES(1,?,?,?)",
-                   o->head.epoch, o->seq, o->began);
+                   o->head.origin, o->seq, o->began);
     rc = db_end(&o->db, rc, why);
     if (!rc && effort_is_used_up(o->effort))
         return STATUS_AGAIN;

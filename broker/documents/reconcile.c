@@ -103,7 +103,7 @@ read_state(struct present *p, uint64_t least, struct problem *why)
                      "SELECT seq, us, sums, is_whole FROM state"
                      " WHERE epoch=? AND seq>=?"
                      " AND (length(ids)>? OR NOT is_whole)",
-                     DB_VALUES(p->wish.head.epoch, least, RESOURCE_KEY_SIZE),
+                     DB_VALUES(p->wish.head.origin, least, RESOURCE_KEY_SIZE),
                      DB_INTO(&p->at.last, &p->at.until_us, &sums, &is_whole));
     resource_sums_read(p->sums, buf_slice(&sums));
     buf_fini(&sums);

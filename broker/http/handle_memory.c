@@ -209,7 +209,8 @@ read_wish(struct request *rq, struct reading *r, struct problem *why)
 
     if (rc)
         return rc;
-    r->wish.message.after = query.has_after ? query.after : r->head.earliest;
+    r->wish.message.after =
+        query.has_after ? query.after : head_earliest(&r->head);
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
     r->wish.client = client_ref(request_client(rq));

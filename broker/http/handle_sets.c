@@ -181,7 +181,9 @@ add_description(struct buf *to, struct set *set, const struct head *head)
     json_number_member(to, "last", head->last);
     json_text_member(to, "digest", slice_of(digest_text(&head->digest).text));
     json_datetime_member(to, "created", head->created_us);
-    json_position_member(to, "earliest", head->epoch, head->earliest);
+    json_position_member(to, "earliest", head->epoch, head_earliest(head));
+    if (head->former[0])
+        json_position_member(to, "follows", head->former, head->began);
     if (registry_sum(set, &last, &sum)) {
         json_text_member(to, "sum", slice_of(id_sum_text(&sum).text));
         json_position_member(to, "sumPosition", head->epoch, last);

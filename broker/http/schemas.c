@@ -51,15 +51,17 @@ static const struct json_shape own_shapes[] = {
      "complete), kept count (resources), bytes count, missing count "
      "(resources)"},
     {"Set", "A set",
-     IDENTITY "epoch string (the identity of its log), last count (the newest "
-              "entry), digest string (of its log), created time, earliest "
-              "string (the first position that is there), sum? string (of "
-              "the ids of its resources, COUNT-SUM, once a client has asked "
-              "for a comparison), sumPosition? string (the position that the "
-              "sum is of), settings Settings, "
-              "content? SetContent, harvest? Harvest, lists {count} (figures "
-              "of its Change Lists), subscribers {count} (by transport), "
-              "links [SetLink]"},
+     IDENTITY
+     "epoch string (the identity of its log), last count (the newest "
+     "entry), digest string (of its log), created time, earliest "
+     "string (the first position that is there), follows? string (the "
+     "last position of the epoch that this one continues), sum? string (of "
+     "the ids of its resources, COUNT-SUM, once a client has asked "
+     "for a comparison), sumPosition? string (the position that the "
+     "sum is of), settings Settings, "
+     "content? SetContent, harvest? Harvest, lists {count} (figures "
+     "of its Change Lists), subscribers {count} (by transport), "
+     "links [SetLink]"},
     {"Rate", "The last hour of a set",
      "set string, " HOUR ", readers {{count}} (by transport)"},
     /* handle_status.c */

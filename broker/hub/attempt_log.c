@@ -28,8 +28,9 @@ delivery_name_write(char to[DELIVERY_ID_SIZE], const struct subscription *s,
                     const struct delivery_name *name)
 {
     const uint64_t numbers[] = {s->id, name->after, name->last};
-    char *limit = to + DELIVERY_ID_SIZE, *end = stpcpy(to, s->topic->epoch);
+    char *limit = to + DELIVERY_ID_SIZE, *end = to + EPOCH_SIZE;
 
+    topic_epoch(s->topic, to);
     for (size_t i = 0; i < N_ELEMENTS(numbers); i++) {
         *end++ = '-';
         end += number_write(end, numbers[i]);

@@ -67,7 +67,10 @@ static void
 add_position(struct buf *to, const struct topic *topic, uint64_t after,
              uint64_t lag, bool has_head)
 {
-    json_position_member(to, "position", topic->epoch, after);
+    char epoch[EPOCH_SIZE + 1];
+
+    topic_epoch(topic, epoch);
+    json_position_member(to, "position", epoch, after);
     if (has_head)
         json_number_member(to, "lag", lag);
 }

@@ -93,7 +93,7 @@ on_record(struct hub_record *record, void *user, struct problem *why)
     }
     if (rc)
         return rc;
-    if (topic && !slice_equal(slice_of(topic->epoch), record->epoch)) {
+    if (topic && !topic_has_epoch(topic, record->epoch)) {
         topic_release(topic);
         topic = NULL;
     }

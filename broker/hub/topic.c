@@ -98,7 +98,7 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
         return STATUS_OK;
     log_head(kind == TOPIC_FRAMEWORK ? set->registry->framework->log : set->log,
              &head);
-    topic = make_topic(hub, kind, head.epoch);
+    topic = make_topic(hub, kind, head.origin);
     topic->set = set;
     map_add(&hub->topics_of_sets, &topic->of_set, hash_of(kind, set));
     hub->n_framework_topics += kind == TOPIC_FRAMEWORK;
@@ -321,6 +321,29 @@ topic_head(const struct topic *topic, uint64_t *last)
     const struct channel channel = topic_channel(topic);
 
     return channel_head(&channel, last);
+}
+
+void
+topic_epoch(const struct topic *topic, char to[EPOCH_SIZE + 1])
+{
+    const struct channel channel = topic_channel(topic);
+    struct head head;
+
+    look_at_head(&channel, &head);
+    memcpy(to, head.epoch, sizeof(head.epoch));
+}
+
+/* A log without entries has changed its origin, too. */
+bool
+topic_has_epoch(const struct topic *topic, struct slice epoch)
+{
+    const struct channel channel = topic_channel(topic);
+    struct head head;
+
+    if (slice_is(epoch, topic->epoch))
+        return true;
+    look_at_head(&channel, &head);
+    return slice_is(epoch, head.former);
 }
 
 uint64_t

@@ -90,7 +90,7 @@ struct topic {
     enum topic_kind kind;
     struct set *set;               /* of TOPIC_CHANGES and _FRAMEWORK */
     struct foreign_topic *foreign; /* of TOPIC_FOREIGN */
-    char epoch[EPOCH_SIZE + 1];
+    char epoch[EPOCH_SIZE + 1];    /* of a set: head.origin */
     struct map_node of_set; /* hub->topics_of_sets, unless it is foreign */
 
     struct watched_channel news; /* watched: the set's log, of TOPIC_CHANGES */
@@ -154,6 +154,12 @@ void topic_end(struct topic *topic);
  * is gone (its set was removed, or removed and made again), except after
  * topic_end. */
 bool topic_head(const struct topic *topic, uint64_t *last);
+
+/* Writes the epoch of its positions, which subscribers see. */
+void topic_epoch(const struct topic *topic, char to[EPOCH_SIZE + 1]);
+
+/* True if a subscription to the log with that epoch is one to this topic. */
+bool topic_has_epoch(const struct topic *topic, struct slice epoch);
 
 /* The position of the earliest entry that can be read. */
 uint64_t topic_earliest(const struct topic *topic);

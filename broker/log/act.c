@@ -48,6 +48,8 @@ act_follows(const struct act *act, const struct head *head)
                head->generations[act->unarchived.kind].n_archived;
     case ACT_CONTENT:
         return act->content.seq <= head->last;
+    case ACT_EPOCH:
+        return head_list_is_empty(head) && act->epoch.after == head->last;
     default:
         return true;
     }
@@ -106,6 +108,9 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
         of_kind = &head->generations[act->unarchived.kind];
         of_kind->n_archived = act->unarchived.n_archived;
         of_kind->first_archived = act->unarchived.first_archived;
+        break;
+    case ACT_EPOCH:
+        head_change_epoch(head, act->epoch.name, act->epoch.builds);
         break;
     case ACT_FILED:
         head->file_bytes = act->filed.file_bytes;

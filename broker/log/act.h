@@ -37,6 +37,7 @@ enum act_kind {
                        one; a set that is new begins with it */
     ACT_CONTENT,    /* in a cluster: the bytes of an entry are there, or are not
                        to be had now, or never */
+    ACT_EPOCH, /* the log of the set goes on under another epoch (head.h) */
     /* Local: */
     ACT_FILED,  /* the file of a closed list is on the disk */
     ACT_PURGED, /* files of trash are off the disk; has no set */
@@ -55,7 +56,7 @@ act_is_local(enum act_kind kind)
 
 /* A post with an idempotency key, and its outcome. */
 struct act_key {
-    struct digest id;      /* of the set's epoch and the key */
+    struct digest id;      /* of the log's origin and the key */
     struct digest entries; /* of the posted entries */
     uint64_t first, last;
     int64_t last_us;
@@ -186,6 +187,12 @@ struct act {
         struct {
             struct slice text; /* given; empty: it loses the report */
         } harvest;
+
+        struct {
+            char name[EPOCH_SIZE + 1]; /* the new one */
+            uint64_t after;            /* the last entry of the former one */
+            uint64_t builds[GENERATION_STATES]; /* head.former_builds */
+        } epoch;
 
         struct content_fact content; /* given, but for its id */
 

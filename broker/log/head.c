@@ -7,9 +7,29 @@ head_start(struct head *head, const char *epoch, int64_t created_us)
 {
     memset(head, 0, sizeof(*head));
     memcpy(head->epoch, epoch, EPOCH_SIZE);
+    memcpy(head->origin, epoch, EPOCH_SIZE);
     head->exists = true;
     head->created_us = head->last_us = head->list_from_us = created_us;
     head_number_lists(head, 1);
+    digest_sha256(&head->digest, slice_of(head->epoch));
+    head->list_before = head->digest;
+}
+
+void
+head_change_epoch(struct head *head, const char *epoch,
+                  const uint64_t former_builds[GENERATION_STATES])
+{
+    /* An epoch without entries has no list either. */
+    if (!head->former[0] || head->began != head->last)
+        memcpy(head->former, head->epoch, sizeof(head->former));
+    memcpy(head->epoch, epoch, EPOCH_SIZE);
+    head->began = head->last;
+    memcpy(head->former_builds, former_builds, sizeof(head->former_builds));
+    if (head->last > 0)
+        return;
+    /* Without entries there is nothing to go on from: so that d(0) is the
+     * digest of the epoch that readers know. */
+    memcpy(head->origin, epoch, EPOCH_SIZE);
     digest_sha256(&head->digest, slice_of(head->epoch));
     head->list_before = head->digest;
 }

@@ -31,6 +31,23 @@
  *
  *     ordered --ACT_GENERATION--> current
  *        +------the next order--> due: nobody could build it
+ *
+ * An epoch is the name under which readers know a log: (epoch, seq) is one
+ * entry for ever, and a key signs the entries of an epoch as one growing tree.
+ * A log that has lost its end (a restore, a copy that was rolled back, records
+ * that a cluster gives up) would give other entries to the same numbers. So it
+ * goes on under another epoch from its last entry on (ACT_EPOCH):
+ *
+ *     epoch A  1 ... N  N+1 ... M      M entries were known, N came back
+ *     epoch B  1 ... N  N+1' ...       the same up to N, then others
+ *
+ * The name changes and nothing else does: numbers, times, digests, leaves of
+ * the tree, lists and their numbers go on, so whatever is kept by seq (states,
+ * content, builds, positions of subscriptions and bridges) stays right. These
+ * know the log by its origin, the first epoch. Readers know it by `epoch`
+ * alone: a position of A is gone, they take all resources anew, and B is not
+ * served before N. The alternative, a set that ends and begins again, loses
+ * its lists, content and subscriptions, and posts every resource once more.
  */
 #pragma once
 
@@ -113,7 +130,17 @@ struct head {
     bool exists;     /* false: the set has not begun, or was removed */
     bool is_removed; /* the rest is as it was at the end */
     char epoch[EPOCH_SIZE + 1];
-    int64_t created_us;        /* T(0) */
+    char origin[EPOCH_SIZE + 1]; /* its first epoch with entries: d(0) is the
+                                    digest of that. Files of this broker know
+                                    the log by it */
+    char former[EPOCH_SIZE + 1]; /* the epoch before, if that
+                                    had entries; "": none */
+    uint64_t began;              /* the last entry of that: readers of this
+                                    epoch begin there, or later; 0: none */
+    uint64_t former_builds[GENERATION_STATES]; /* the last numbers of those that
+                                    name an earlier epoch: who takes all
+                                    resources needs a position of this one */
+    int64_t created_us;                        /* T(0) */
     int64_t changed_us;        /* when its settings changed; 0: never */
     uint64_t last;             /* seq of the last entry; 0: none */
     uint64_t commit_after;     /* seq before the first entry of the last commit
@@ -165,6 +192,30 @@ struct list_limits {
 
 /* The head of a log without entries. */
 void head_start(struct head *head, const char *epoch, int64_t created_us);
+
+/* Goes on under another epoch, behind the last entry. The open list is empty:
+ * the header of a list has one epoch. */
+void head_change_epoch(struct head *head, const char *epoch,
+                       const uint64_t former_builds[GENERATION_STATES]);
+
+/* True if the current build of a state names an earlier epoch; or there is no
+ * list, and the epoch has none of the first entries. */
+static inline bool
+head_lacks_build(const struct head *head, enum generation_kind kind)
+{
+    uint64_t number = head->generations[kind].current.number;
+
+    return number > 0 ? number <= head->former_builds[kind]
+                      : kind == GENERATION_RESOURCELIST && head->began > 0;
+}
+
+/* The earliest position of which the broker has what follows, for readers of
+ * the epoch. */
+static inline uint64_t
+head_earliest(const struct head *head)
+{
+    return head->began > head->earliest ? head->began : head->earliest;
+}
 
 /* Numbers its lists, and its generations, from `number` on instead of 1. */
 void head_number_lists(struct head *head, uint64_t number);

@@ -17,7 +17,7 @@ id_of(const struct post *post, const struct post_event *event)
 {
     struct digest id;
 
-    digest_sha256(&id, slice_of(post->set->draft.epoch));
+    digest_sha256(&id, slice_of(post->set->draft.origin));
     if (post->n_events > 0) {
         digest_add(&id, SLICE("\n"));
         digest_add(&id,

@@ -137,6 +137,25 @@ log_act(struct log *log, struct log_set *set, const struct act *act,
     return log_post_and_wait(log, &post, why);
 }
 
+enum status
+log_begin_epoch(struct log *log, struct log_set *set, const char *because,
+                struct problem *why)
+{
+    const struct act act = {.kind = ACT_EPOCH};
+    enum status rc = log_act(log, set, &act, 0, why);
+    char former[POSITION_MAX];
+    struct head head;
+
+    if (rc == STATUS_GONE || !log_head(set, &head) || rc)
+        return rc == STATUS_GONE ? STATUS_OK : rc;
+    position_write(former, head.former, head.began);
+    DIAG(DIAG_WARNING, "log",
+         "a set goes on in a new epoch: its readers take all resources anew",
+         diag_text("set", set->name), diag_text("epoch", head.epoch),
+         diag_text("follows", former), diag_text("because", because));
+    return STATUS_OK;
+}
+
 bool
 log_is_guarded(const struct log *log)
 {

@@ -62,7 +62,7 @@ struct log_options {
                               struct slice creator, void *user);
 
     /* The final header of the list that ends. Log thread. */
-    void (*on_header)(struct log_set *set, const char *epoch,
+    void (*on_header)(struct log_set *set, const struct head *head,
                       const struct list_info *info, struct buf *header,
                       void *user);
 
@@ -195,6 +195,16 @@ MUST_CHECK enum status log_post_and_wait(struct log *log, struct post *post,
 MUST_CHECK enum status log_act(struct log *log, struct log_set *set,
                                const struct act *act, int64_t grace_us,
                                struct problem *why);
+
+/* A file in a data directory that was restored: all its sets get new epochs at
+ * the start (broker/archive/epochs.h). */
+#define LOG_NEW_EPOCHS "new-epochs"
+
+/* The log of the set goes on in a new epoch (head.h), and the broker's log says
+ * so. As log_act; STATUS_OK if the set is gone. */
+MUST_CHECK enum status log_begin_epoch(struct log *log, struct log_set *set,
+                                       const char *because,
+                                       struct problem *why);
 
 /* True if the broker was closed to requests without a token, be it before a
  * restart or a restore. Any thread. */

@@ -13,7 +13,8 @@ enum {
     VERSION_ARCHIVED = 3,
     VERSION_HARVEST = 4,
     VERSION_CONTENT = 5,
-    VERSION_PARTED = RECORD_VERSION
+    VERSION_PARTED = 6,
+    VERSION_EPOCH = RECORD_VERSION
 };
 
 /* A smaller record is not deflated. */
@@ -120,6 +121,11 @@ static const struct field fields[] = {
     FIELD(ACT_CONTENT, DIGEST, content.digest),
     FIELD(ACT_CONTENT, NUMBER, content.length),
     FIELD(ACT_CONTENT, BULK, content.bytes),
+
+    FIELD(ACT_EPOCH, EPOCH, epoch.name),
+    FIELD(ACT_EPOCH, NUMBER, epoch.after),
+    FIELD(ACT_EPOCH, NUMBER, epoch.builds[GENERATION_RESOURCELIST]),
+    FIELD(ACT_EPOCH, NUMBER, epoch.builds[GENERATION_RESOURCEDUMP]),
 };
 
 /* The first row of `kind`, or the next one after `field`; NULL: there is none,
@@ -411,6 +417,8 @@ version_of(const struct act *act)
     const struct generation *build = &act->generation.build;
     bool is_order = act->kind == ACT_GENERATION && generation_is_order(build);
 
+    if (act->kind == ACT_EPOCH)
+        return VERSION_EPOCH;
     if (act->kind == ACT_CONTENT ||
         (is_order && build->kind == GENERATION_RESOURCEDUMP))
         return VERSION_CONTENT;
@@ -471,7 +479,7 @@ deflate_into(struct buf *to, struct slice plain, size_t room)
 }
 
 /* Writes a record and its bulk apart. False: it has no bulk, or cannot be read
- * so, or there is no memory. */
+ * so (also by earlier programs), or there is no memory. */
 static bool
 write_parts(struct buf *head, struct buf *bulk, const struct commit *commit,
             size_t *n_shared)
@@ -479,8 +487,8 @@ write_parts(struct buf *head, struct buf *bulk, const struct commit *commit,
     struct codec apart = {.to = bulk};
     struct codec c = {.to = head, .bulk = &apart};
 
-    (void)write_acts(&c, commit, n_shared);
-    return !c.is_unclear && !head->failed && !bulk->failed && bulk->size > 0;
+    return write_acts(&c, commit, n_shared) <= VERSION_CONTENT &&
+           !c.is_unclear && !head->failed && !bulk->failed && bulk->size > 0;
 }
 
 void

@@ -12,6 +12,7 @@
  *     record = 1 time n act*n
  *            | 2 size deflated            of a record of that size, as above
  *            | 3 time n act*n             that orders a list for the archive
+ *            | 7 time n act*n             with a new epoch
  *            | 6 size head size deflated  in two parts: the head is a record as
  *                                         above, without the bulk of its acts
  *     act    = kind set-id name field*
@@ -42,7 +43,7 @@
 
 /* Newer programs read older records. An older program stops at a newer record
  * until it is upgraded, too (doc/cluster.md). */
-#define RECORD_VERSION 6
+#define RECORD_VERSION 7
 
 /* A larger record is not sent while other brokers wait for the turn. */
 #define RECORD_LARGE ((size_t)262144)

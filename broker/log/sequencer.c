@@ -76,7 +76,7 @@ end_list(struct sequencer *s, struct log_set *set)
     finish_batch(set);
     act.list_end.info = head_open_list(&set->draft);
     act.list_end.info.until_us = set->draft.last_us;
-    s->options->on_header(set, set->draft.epoch, &act.list_end.info, &header,
+    s->options->on_header(set, &set->draft, &act.list_end.info, &header,
                           s->options->user);
     act.list_end.header = buf_slice(&header);
     return add_act(s, set, &act);
@@ -360,6 +360,16 @@ place_act(struct sequencer *s, struct post *post)
         act.filed.file_bytes = draft->file_bytes;
         if (act.filed.list >= draft->first_list)
             act.filed.file_bytes += act.filed.bytes;
+        break;
+    case ACT_EPOCH:
+        if (!draft->exists)
+            return STATUS_OK;
+        if ((!head_list_is_empty(draft) && end_list(s, set)) ||
+            !random_hex(act.epoch.name, sizeof(act.epoch.name)))
+            return STATUS_MEMORY;
+        act.epoch.after = draft->last;
+        for (int kind = 0; kind < GENERATION_STATES; kind++)
+            act.epoch.builds[kind] = draft->generations[kind].last;
         break;
     case ACT_CONTENT:
     case ACT_TAKEN:

@@ -159,7 +159,7 @@ decide_start(const struct start *start, const struct set *set,
         }
         if (!has_start && item->is_pattern && number > resume->newest) {
             *after = 0;
-            return head->earliest == 0;
+            return head_earliest(head) == 0;
         }
         if (!has_start)
             return false;
@@ -482,7 +482,7 @@ stream_sets_gone(const struct set *set, char reason[STREAM_SETS_REASON_SIZE],
     struct head head;
 
     log_head(set->log, &head);
-    position_write(earliest, head.epoch, head.earliest);
+    position_write(earliest, head.epoch, head_earliest(&head));
     snprintf(reason, STREAM_SETS_REASON_SIZE, "position gone; earliest %s",
              earliest);
     buf_init(members, STREAM_SETS_TEXT_MAX);

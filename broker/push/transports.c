@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "broker/net/response.h"
 #include "broker/push/deflater.h"
+#include "broker/sets/positions.h"
 #include "proto/resourcesync/json.h"
 
 /* Frames */
@@ -426,8 +427,8 @@ transports_make(struct shared_message *shared, enum log_patience patience,
     enum status rc = STATUS_OK;
 
     if (wish->is_heartbeat && wish->since_us != DATETIME_NONE) {
-        rc = log_since(set->registry->log, set->log, wish->since_us, patience,
-                       &content.after, why);
+        rc =
+            positions_since(set, wish->since_us, patience, &content.after, why);
         content.reached = content.after;
     }
     if (!rc)

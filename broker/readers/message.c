@@ -276,7 +276,7 @@ look_up(const struct assembly *a, uint64_t seq, int64_t *us,
     }
     if (seq == 0) {
         *us = head->created_us;
-        digest_sha256(digest, slice_of(head->epoch));
+        digest_sha256(digest, slice_of(head->origin));
         return STATUS_OK;
     }
     /* Entry `seq` itself may be the last that is no longer retained; the batch

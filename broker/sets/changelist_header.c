@@ -5,7 +5,7 @@
 
 void
 changelist_header_write(struct buf *to, const char *public_url, const char *set,
-                        const char *epoch, const struct list_info *info)
+                        const struct head *log, const struct list_info *info)
 {
     bool is_closed = info->until_us != DATETIME_NONE;
     bool is_first = info->after == 0; /* the log begins here */
@@ -43,6 +43,8 @@ changelist_header_write(struct buf *to, const char *public_url, const char *set,
         .coverage = &coverage,
     };
 
-    memcpy(coverage.epoch, epoch, sizeof(coverage.epoch));
+    memcpy(coverage.epoch, log->epoch, sizeof(coverage.epoch));
+    if (info->after > 0 && info->after == log->began)
+        memcpy(coverage.follows, log->former, sizeof(coverage.follows));
     document_header(to, &head);
 }

@@ -9,10 +9,10 @@
 
 #include "broker/log/head.h"
 
-/* Appends the header. A list with `info->until_us` is closed: it has an index
- * from now on (R-132) and a next list. Its links `prev`, `next` and `last` let
- * a client walk the lists both ways, and from any of them to the newest, at a
- * fixed address (R-346). */
+/* Appends the header of a list of the log with that head. A list with
+ * `info->until_us` is closed: it has an index from now on (R-132) and a next
+ * list. Its links `prev`, `next` and `last` let a client walk the lists both
+ * ways, and from any of them to the newest, at a fixed address (R-346). */
 void changelist_header_write(struct buf *to, const char *public_url,
-                             const char *set, const char *epoch,
+                             const char *set, const struct head *log,
                              const struct list_info *info);

@@ -22,6 +22,12 @@ MUST_CHECK enum status positions_judge_read(const struct head *head,
                                             const struct position *position,
                                             uint64_t *seq, struct problem *why);
 
+/* As log_since, for a reader of the epoch: STATUS_GONE, too, if that began
+ * later. */
+MUST_CHECK enum status positions_since(const struct set *set, int64_t us,
+                                       enum log_patience patience,
+                                       uint64_t *seq, struct problem *why);
+
 /* True if a copy of the log that has not yet all records of its journal may get
  * that position: it is behind the head, or of another epoch. */
 bool positions_is_ahead(const struct head *head,

@@ -596,13 +596,13 @@ on_set(struct log_set *log, struct slice text, struct slice harvest,
 }
 
 static void
-on_header(struct log_set *set, const char *epoch, const struct list_info *info,
-          struct buf *header, void *user)
+on_header(struct log_set *set, const struct head *head,
+          const struct list_info *info, struct buf *header, void *user)
 {
     struct registry *r = user;
 
     changelist_header_write(header, r->options.public_url, log_set_name(set),
-                            epoch, info);
+                            head, info);
 }
 
 static enum status

@@ -68,7 +68,7 @@ struct fold_db {
     char dir[4352]; /* of the set */
     struct db db;
     const atomic_bool *is_ending; /* lent; NULL: it never is */
-    char epoch[EPOCH_SIZE + 1];   /* "": none yet */
+    char epoch[EPOCH_SIZE + 1];   /* head.origin; "": none yet */
     struct fold_mark at;          /* as of the last commit */
     struct fold_mark gathered;    /* with the gathered entries */
     void *rows;                   /* of these, the owner's; `n` of them */

@@ -241,7 +241,7 @@ read_folded(struct tree_view *v, const char *dir, const struct head *head,
         db_find(&v->db, NULL, NULL, NULL,
                 "SELECT epoch, seq, us, digest, is_whole FROM state",
                 DB_VALUES(), DB_INTO(&epoch, &seq, &us, &digest, &is_whole)) ||
-        strcmp(epoch, head->epoch) != 0 || seq == 0) {
+        strcmp(epoch, head->origin) != 0 || seq == 0) {
         db_close(&v->db);
         return head->earliest > 0 ? STATUS_BUSY : STATUS_OK;
     }
@@ -310,7 +310,7 @@ tree_view_open(struct tree_view *v, const char *dir, struct log *log,
     enum status rc;
 
     *v = (struct tree_view){.tiles = {read_tile, v}, .us = head->created_us};
-    digest_sha256(&chain, slice_of(head->epoch));
+    digest_sha256(&chain, slice_of(head->origin));
     rc = read_folded(v, dir, head, &chain);
     if (rc == STATUS_BUSY)
         return problem(why, rc, "the tree of the set is not built yet");

@@ -112,6 +112,16 @@ static const char *const steps[] = {
     " set_id INTEGER NOT NULL, seq INTEGER NOT NULL, due_us INTEGER NOT NULL,"
     " digest BLOB NOT NULL, length INTEGER NOT NULL, bytes BLOB);"
     "CREATE INDEX contents_by_set ON contents(set_id);",
+
+    /* Of a log that has changed its epoch: its first epoch with entries, the
+     * one before, and the last entry and builds of that; '': it has not.
+     * Earlier programs would take files by the name of the present one, so they
+     * must refuse the file. */
+    "ALTER TABLE sets ADD COLUMN origin TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sets ADD COLUMN former TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sets ADD COLUMN began INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sets ADD COLUMN former_list INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sets ADD COLUMN former_dump INTEGER NOT NULL DEFAULT 0;",
 };
 
 const struct db_kind store_kind = {
@@ -607,6 +617,16 @@ store_rows_apply(struct store_rows *s, const struct act *act, int64_t at_us,
         return DB_DO(s->db, "store the harvest of a set", why,
                      "UPDATE sets SET harvest = ? WHERE id = ?",
                      act->harvest.text, act->set_id);
+    case ACT_EPOCH: /* head_change_epoch */
+        return DB_DO(s->db, "store the epoch of a set", why,
+                     "UPDATE sets SET former = iif(former <> '' AND began ="
+                     " ?2, former, epoch), epoch = ?1, began = ?2,"
+                     " origin = iif(?2 = 0, ?1, iif(origin = '', epoch,"
+                     " origin)), former_list = ?4, former_dump = ?5"
+                     " WHERE id = ?3",
+                     act->epoch.name, act->epoch.after, act->set_id,
+                     act->epoch.builds[GENERATION_RESOURCELIST],
+                     act->epoch.builds[GENERATION_RESOURCEDUMP]);
     case ACT_CONTENT:
         return apply_content(s, act, why);
     case ACT_TAKEN:
@@ -738,7 +758,9 @@ store_rows_load(struct store_rows *s, engine_set_fn *on_set, void *user,
 {
     struct db_rows rows =
         DB_SELECT(s->db, "read the sets", why,
-                  "SELECT id, name, epoch, created_us, settings, creator,"
+                  "SELECT id, name, epoch, iif(origin = '', epoch, origin),"
+                  " former, began, former_list, former_dump, created_us,"
+                  " settings, creator,"
                   " harvest, changed_us, file_bytes, earliest, start_list,"
                   " iif(first_list, first_list, start_list) FROM sets"
                   " ORDER BY name");
@@ -749,12 +771,19 @@ store_rows_load(struct store_rows *s, engine_set_fn *on_set, void *user,
     uint64_t start_list;
     enum status rc;
 
-    while (DB_NEXT(&rows, &set.id, &name, &row.epoch, &row.created_us,
+    while (DB_NEXT(&rows, &set.id, &name, &row.epoch, &row.origin, &row.former,
+                   &row.began, &row.former_builds[GENERATION_RESOURCELIST],
+                   &row.former_builds[GENERATION_RESOURCEDUMP], &row.created_us,
                    &set.settings, &set.creator, &set.harvest, &row.changed_us,
                    &row.file_bytes, &row.earliest, &start_list,
                    &row.first_list)) {
         head_start(&set.head, row.epoch, row.created_us);
         head_number_lists(&set.head, start_list);
+        memcpy(set.head.origin, row.origin, sizeof(row.origin));
+        memcpy(set.head.former, row.former, sizeof(row.former));
+        memcpy(set.head.former_builds, row.former_builds,
+               sizeof(row.former_builds));
+        set.head.began = row.began;
         set.head.first_list = row.first_list;
         set.head.earliest = row.earliest;
         set.head.changed_us = row.changed_us;

@@ -117,6 +117,19 @@ check_log(const struct trust *t, const struct note *note, struct slice origin,
         if (!rc && *time_s > clock_now_us() / 1000000 + AHEAD_MAX_S)
             rc = refuse_ahead(key.name, *time_s, why);
     }
+    for (size_t i = 0; rc == STATUS_NOT_FOUND && i < t->n_keys; i++) {
+        struct note_key key = t->keys[i];
+
+        if (strlen(key.name) != origin.size || origin.size < EPOCH_SIZE ||
+            memcmp(key.name, origin.data, origin.size - EPOCH_SIZE) != 0)
+            continue;
+        slice_copy(key.name, sizeof(key.name), origin);
+        if (!note_check(note, &key, &time, why))
+            return problem(why, STATUS_DIFFERENT,
+                           "%s is a new log, signed by the same key as %s: "
+                           "give its own line, of tidingsd key show",
+                           key.name, t->keys[i].name);
+    }
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_DIFFERENT,
                        "no known key has signed the checkpoint of %.*s",

@@ -13,8 +13,8 @@
 struct reading {
     struct list_proof *proof;
     struct tree_edge edge;
-    const char *epoch;
-    uint64_t size; /* ends there */
+    char found[EPOCH_SIZE + 1]; /* epoch of the last list */
+    uint64_t size;              /* ends there */
     int64_t until_ms;
     enum status rc;
     struct problem why;
@@ -23,10 +23,9 @@ struct reading {
 static enum status
 on_head(const struct list_head *head, void *user, struct problem *why)
 {
-    const struct reading *r = user;
+    struct reading *r = user;
 
-    if (strcmp(head->covers.epoch, r->epoch) != 0)
-        return problem(why, STATUS_CONFLICT, "the set has another epoch now");
+    slice_copy(r->found, sizeof(r->found), slice_of(head->covers.epoch));
     return r->edge.size == 0 && head->covers.after > 0
                ? problem(why, STATUS_GONE, "the first entries are not there")
                : STATUS_OK;
@@ -104,7 +103,7 @@ source_tree_read(struct td_client *client, const char *set_url,
                  const char *epoch, struct source_tree *tree, uint64_t size,
                  struct tree_edge *at, int64_t until_ms)
 {
-    struct reading r = {.epoch = epoch, .size = size, .until_ms = until_ms};
+    struct reading r = {.size = size, .until_ms = until_ms};
     struct source_tree other = {.edge.size = 0};
     enum status rc = STATUS_OK;
 
@@ -118,6 +117,11 @@ source_tree_read(struct td_client *client, const char *set_url,
                  tree->chain.epoch[0] ? "" : FIRST_LIST);
         rc = read_list(client, url, tree, &r);
     }
+    /* Earlier lists may be of epochs that it follows. */
+    if ((!rc || rc == STATUS_STOPPED || rc == STATUS_NOT_FOUND) && r.found[0] &&
+        strcmp(r.found, epoch) != 0)
+        return client_fail(client, STATUS_CONFLICT,
+                           "the set has another epoch now");
     *at = r.rc == STATUS_STOPPED ? r.edge : tree->edge;
     return r.rc == STATUS_STOPPED ? STATUS_OK : rc;
 }

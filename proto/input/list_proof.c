@@ -218,7 +218,7 @@ take_md(struct list_proof *p, struct slice line)
     static const char start[] = "<rs:md capability=\"";
     struct coverage *covers = &p->head.covers;
     struct slice found = line, capability = take_value(&line, start);
-    struct slice epoch, after, last, digest;
+    struct slice epoch, follows, after, last, digest;
     enum capability another;
     enum status rc;
 
@@ -236,6 +236,7 @@ take_md(struct list_proof *p, struct slice line)
     if (rc)
         return rc;
     epoch = take_value(&line, " td:epoch=\"");
+    follows = take_value(&line, " td:follows=\"");
     after = take_value(&line, " td:after=\"");
     last = take_value(&line, " td:last=\"");
     digest = take_value(&line, " td:digest=\"");
@@ -247,6 +248,9 @@ take_md(struct list_proof *p, struct slice line)
     if (!epoch_is_valid(epoch))
         return fail_value(p, "td:epoch", epoch);
     memcpy(covers->epoch, epoch.data, EPOCH_SIZE);
+    if (follows.size > 0 && !epoch_is_valid(follows))
+        return fail_value(p, "td:follows", follows);
+    slice_copy(covers->follows, sizeof(covers->follows), follows);
     if (!is_number(after, &covers->after))
         return fail_value(p, "td:after", after);
     if (!is_number(last, &covers->last))
@@ -302,6 +306,7 @@ check_place(const struct list_proof *p)
     const struct coverage *covers = &p->head.covers;
     struct slice prev = list_name(p->head.prev);
     struct slice next = list_name(chain->next);
+    const char *epoch = covers->follows[0] ? covers->follows : covers->epoch;
 
     if (covers->last < covers->after ||
         covers->last - covers->after > DOCUMENT_ENTRIES_MAX)
@@ -311,10 +316,10 @@ check_place(const struct list_proof *p)
                        covers->after, covers->last);
     if (!chain->epoch[0])
         return STATUS_OK;
-    if (strcmp(chain->epoch, covers->epoch) != 0)
+    if (strcmp(chain->epoch, epoch) != 0)
         return problem(p->why, STATUS_MALFORMED,
                        "it is of another history: expected epoch %s, found %s",
-                       chain->epoch, covers->epoch);
+                       chain->epoch, epoch);
     if (covers->after > chain->last)
         return problem(p->why, STATUS_MALFORMED,
                        "entries %" PRIu64 " to %" PRIu64
@@ -395,10 +400,10 @@ check_digest(struct list_proof *p)
                        digest_text(&start).text,
                        digest_text(&head->before).text);
     if (!chain->epoch[0]) {
-        memcpy(chain->epoch, head->covers.epoch, sizeof(chain->epoch));
         chain->after = chain->last = after;
         chain->from_us = chain->last_us = head->covers.from_us;
     }
+    memcpy(chain->epoch, head->covers.epoch, sizeof(chain->epoch));
     chain->digest = start;
     return check_expected(p);
 }

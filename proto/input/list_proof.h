@@ -13,7 +13,8 @@
  *     chain  [0 ... 100]     the proven part of the log
  *     list       (100, 200]  begins where the chain ends: epoch, after,
  *                            d(after), from; both name each other by prev and
- *                            next
+ *                            next. A new epoch begins with a list that
+ *                            names the one before: td:follows
  *     chain  [0 ....... 200]
  *
  * The chain grows by whole lists: a broken list leaves it as it was. Followers,
@@ -36,7 +37,7 @@
 
 /* The proven part of a log. All zero: nothing yet. May be copied. */
 struct list_chain {
-    char epoch[EPOCH_SIZE + 1];   /* "": nothing was read yet */
+    char epoch[EPOCH_SIZE + 1];   /* of the last list; "": nothing was read */
     uint64_t after;               /* the first list begins after this entry */
     uint64_t last;                /* the last proven entry */
     struct digest digest;         /* d(last) */

@@ -188,6 +188,8 @@ document_header(struct buf *to, const struct document_head *head)
     if (covers) {
         if (covers->epoch[0])
             add_attribute(to, " td:epoch=\"", slice_of(covers->epoch));
+        if (covers->follows[0])
+            add_attribute(to, " td:follows=\"", slice_of(covers->follows));
         BUF_ADD(to, " td:after=\"");
         buf_add_number(to, covers->after);
         BUF_ADD(to, "\" td:last=\"");

@@ -31,12 +31,14 @@ size_t position_write(char to[POSITION_MAX], const char *epoch, uint64_t seq);
  * function of the two seqs, so two parties that meet in a seq meet in time and
  * digest too. Only a heartbeat also carries the clock. */
 struct coverage {
-    char set[SET_NAME_MAX + 1]; /* "" in XML documents */
-    char epoch[EPOCH_SIZE + 1]; /* "" if the document has none */
-    uint64_t after;             /* the entries after this one ... */
-    uint64_t last;              /* ... up to this one */
-    int64_t from_us;            /* T(after), or DATETIME_NONE */
-    int64_t until_us;           /* T(last), or DATETIME_NONE */
+    char set[SET_NAME_MAX + 1];   /* "" in XML documents */
+    char epoch[EPOCH_SIZE + 1];   /* "" if the document has none */
+    char follows[EPOCH_SIZE + 1]; /* of the first Change List of an epoch: the
+                                     one before, up to `after`; else "" */
+    uint64_t after;               /* the entries after this one ... */
+    uint64_t last;                /* ... up to this one */
+    int64_t from_us;              /* T(after), or DATETIME_NONE */
+    int64_t until_us;             /* T(last), or DATETIME_NONE */
     bool has_digest;
     struct digest digest; /* d(last) */
     struct digest before; /* d(after), of pages of change memory alone */

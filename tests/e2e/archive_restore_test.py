@@ -14,18 +14,11 @@ ROTATING = ("--rotate-entries", 20)
 
 @pytest.fixture
 def restore(run, tmp_path):
-    """restore(source): makes tmp_path / "new" of that."""
+    """restore(source): makes tmp_path / "new" of that, for the same epochs."""
 
-    def restore(source, status=0):
-        return run(
-            "tidingsd",
-            "restore",
-            "--from-archive",
-            source,
-            "--data",
-            tmp_path / "new",
-            status=status,
-        )
+    def restore(source, options=("--same-log",), status=0):
+        command = ("tidingsd", "restore", "--from-archive", source, "--data", tmp_path / "new")
+        return run(*command, *options, status=status)
 
     return restore
 
@@ -103,6 +96,32 @@ def test_the_log_is_restored_from_its_lists(start_broker, restore, run, tmp_path
     assert len(Document(news.get("resourcelist.xml").body).entries) == 69
     news.changelists().read()
     run("tidings", "verify", broker.data / "sets/news")
+
+
+# R-456: a log of several epochs is restored as it is, and goes on in another one.
+def test_epochs_are_restored(start_broker, restore, run, tmp_path):
+    broker = start_broker(*ROTATING)
+    fill(broker)
+    epochs = []
+    for copy in range(3):
+        news = broker.set("news")
+        epochs.append(news.state()["epoch"])
+        news.post(7)
+        news.wait_list_files(news.state()["lists"]["closed"])
+        source = broker.data / "sets/news"
+        (tmp_path / "latest.xml").write_bytes(news.get("changes/latest.xml").body)
+        broker.stop()
+        shutil.move(tmp_path / "latest.xml", source)
+        restore(source, options=())
+        shutil.move(tmp_path / "new", tmp_path / f"new{copy}")
+        news = go_on(broker, tmp_path / f"new{copy}")
+        read = news.changelists()
+        read.history.new_epochs = copy + 1
+        assert read.read().history.last == 67 + 7 * (copy + 1)
+        assert news.state()["follows"] == f"{epochs[-1]}-{67 + 7 * (copy + 1)}"
+        run("tidings", "verify", news.url)
+        run("tidingsd", "check", "--deep", "--data", broker.data)
+    assert len(set(epochs)) == 3
 
 
 # Earlier lists that nobody publishes any more are named; the rest is there.

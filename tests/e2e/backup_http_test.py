@@ -80,7 +80,7 @@ def test_a_backup_over_http_is_a_backup(start_broker, run, tmp_path):
     paths = ["changes/000000000001.xml", "changelist.xml", "resourcelist.xml"]
     former = [news.get(path).body for path in paths]
     broker.stop()
-    backups.restore(broker)
+    backups.restore(broker, "--same-log")
     broker.restart()
     assert [news.get(path).body for path in paths] == former
     assert news.post(1).last == 26

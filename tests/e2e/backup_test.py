@@ -45,7 +45,7 @@ def test_a_follower_goes_on_after_a_restore(start_broker, backups, run, tmp_path
     wait_for("a list", news.list_file(2).exists)
     closed = news.list_file(2).read_bytes()
     broker.stop()
-    backups.restore(broker)
+    backups.restore(broker, "--same-log")
     broker.restart()
 
     news = broker.set(news.name)
@@ -68,8 +68,8 @@ def test_a_follower_goes_on_after_a_restore(start_broker, backups, run, tmp_path
 
 
 # Deliveries that waited at the moment of the backup come from the
-# restored broker, and the bridge goes on behind what it has published. W-109: the hub has
-# its key.
+# restored broker, and the bridge goes on behind what it has published, all in a new epoch.
+# W-109: the hub has its key.
 def test_subscriptions_and_bridges_go_on(
     start_broker, backups, callbacks, mosquitto
 ):
@@ -91,6 +91,7 @@ def test_subscriptions_and_bridges_go_on(
     backups.make(broker)
     broker.stop()
     backups.restore(broker)
+    reader.history.new_epochs = 1
     one.always(200)
     broker.restart()
     assert broker.get("/hub/keys").json() == keys
@@ -100,7 +101,7 @@ def test_subscriptions_and_bridges_go_on(
     one.wait_last(6)
     reader.until(6)
     assert reader.repeats <= 1  # what was sent behind the acknowledged ones
-    assert one.history().repeats == 0
+    assert one.history(new_epochs=1).repeats == 0
     hub.wait_active(news, one)
 
 
@@ -140,7 +141,7 @@ def test_resources_and_content_are_restored(start_broker, backups):
     backups.make(broker)
     backups.check_whole()
     broker.stop()
-    backups.restore(broker)
+    backups.restore(broker, "--same-log")
     broker.restart()
     news = broker.set(news.name)
     after = [news.get(name).body for name in ("resourcelist.xml", "resourcedump.xml")]
@@ -194,7 +195,9 @@ def test_a_later_backup_copies_what_is_new(start_broker, backups, run):
     broker.stop()
     backups.restore(broker)
     broker.restart()
-    assert broker.set(news.name).changelists().read().history.last == 120
+    read = broker.set(news.name).changelists()
+    read.history.new_epochs = 1
+    assert read.read().history.last == 120
 
     # The files of a restored directory are the same to the next backup.
     third = backups.make(broker, "--incremental")
@@ -344,3 +347,47 @@ def test_nothing_is_deleted_during_a_backup(start_broker):
 def kept_files(news):
     names = ("content/*/*", "resourcelist/*", "changes/*.xml.gz")
     return [list(news.folder.glob(name)) for name in names]
+
+
+# a restored log that gets other entries under the numbers that readers know has
+# another epoch. They take all resources anew, lose nothing and get nothing twice. What
+# the key has signed stays true: the new log has the same tree up to its beginning.
+def test_a_restored_log_has_a_new_epoch(mirrored, backups, run, tmp_path):
+    broker, news = mirrored.broker, mirrored.set
+    follow = ("tidings", "follow", news.url, "--until-caught-up", "--state", tmp_path / "state")
+    mirrored.change_many(1, 3, "old")
+    mirrored.sync()
+    backups.make(broker)
+    mirrored.change_many(3, 4, "new")
+    mirrored.sync()
+    key = keep_key(run, news, tmp_path / "old.key")
+    assert len(run(*follow, "--from-start", *key).out) == 5
+    before = news.state()
+    broker.stop()
+    said = backups.restore(broker).output()
+    assert "its sets begin new epochs at the first start" in said
+    broker.restart()
+    after = news.state()
+    assert after["follows"] == f"{before['epoch']}-3"
+    assert after["earliest"] == after["position"] == f"{after['epoch']}-3"
+    mirrored.tell("/r/4.txt")
+    mirrored.change_many(3, 3, "other")
+    mirrored.sync()
+    gone = f"a new log that follows {before['epoch']} up to entry 3"
+    assert gone in run(*follow, status=3).errors()
+    assert gone in run(*follow, *key, status=3).errors()
+    refused = run(*follow, *key, "--baseline", "gone", status=1)
+    assert "is a new log, signed by the same key as" in refused.errors()
+    key = keep_key(run, news, tmp_path / "new.key")
+    again = [*refused.out, *run(*follow, *key, "--baseline", "gone").out]
+    heard = {line.rpartition("/")[2] for line in again if "baseline-" not in line}
+    assert heard == {f"{n}.txt" for n in (1, 2, 3, 4)}
+    assert not run(*follow, *key).out
+    said = run("tidings", "verify", news.url, *key).output()
+    assert "proven from the beginning to entry 5 lists=2" in said
+    assert "signed up to entry 5 by" in said
+
+
+def keep_key(run, news, path):
+    path.write_text(run("tidingsd", "key", "show", news.name, "--data", news.broker.data).output())
+    return ("--key", path)

@@ -307,7 +307,7 @@ def test_lists_and_dumps_go_into_the_bucket(archived, bucket, run, tmp_path):
     assert lost.name.removesuffix(".bucket") in found and "the bucket has lost it" in found
     bucket.objects["archive/" + lost.read_text().split()[0]] = data
     broker.stop()
-    backups.restore(broker)
+    backups.restore(broker, "--same-log")
     broker.restart()
     news = broker.set(news.name)
     assert {a: body for a, (_, body) in documents(news).items()} == {
@@ -485,7 +485,7 @@ def test_a_backup_says_what_is_only_in_the_bucket(archived, bucket, run, tmp_pat
     assert f"{LISTS} files are in the bucket alone" in made.output()
     history = check_read(news, run)
     broker.stop()
-    backups.restore(broker)
+    backups.restore(broker, "--same-log")
     broker.restart()
     restored = check_read(broker.set(news.name), run)
     assert [e.line for e in restored.entries] == [e.line for e in history.entries]

@@ -39,11 +39,11 @@ def mth(hashes):
 
 def digests(of_set):
     """d(1) ... of all entries, from the lists."""
-    d = hashlib.sha256(of_set.state()["epoch"].encode()).digest()
-    found = []
+    d, found = None, []
     numbers = of_set.state()["lists"]
     for number in range(1, numbers["open"] + 1):
         text = of_set.broker.get(f"/sets/{of_set.name}/changes/{number:012}.xml").body
+        d = d or hashlib.sha256(re.search(rb'td:epoch="(.*?)"', text)[1]).digest()
         for line in re.findall(rb"<url>.*</url>\n", text):
             d = hashlib.sha256(d + line).digest()
             found.append(d)
@@ -266,6 +266,7 @@ def test_a_restored_broker_signs_on(start_broker, run, tmp_path):
     backups.restore(broker)
     broker.restart()
     assert (checkpoint(news).size, checkpoint(news).root) == (450, before.root)
+    assert checkpoint(news).origin != before.origin
     assert keys_of(run, news)[1] == keys
     checkpoint(news).times(keys)
     assert not run("tidingsd", "check", "--deep", "--data", broker.data).errors()
@@ -278,8 +279,10 @@ def test_a_restored_broker_signs_on(start_broker, run, tmp_path):
     assert checkpoint(again).size == 2
 
 
-# The log of a copy that ends earlier: nothing is signed for entries that are not there.
-def test_a_log_that_went_back_begins_its_tree_anew(start_broker, tmp_path):
+# R-456: the log of a copy that ends earlier goes on in a new epoch, be it that a file has
+# the newer checkpoint, or the tree alone is newer.
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_log_that_went_back_has_a_new_epoch(start_broker, tmp_path, has_file):
     broker = start_broker("--checkpoint-every", 0.1, "--rotate-entries", 100)
     news = broker.set("news")
     news.post(150)
@@ -289,6 +292,7 @@ def test_a_log_that_went_back_begins_its_tree_anew(start_broker, tmp_path):
     broker.restart()
     news.post(200)
     wait_for("the fold", lambda: "\n300\n" in (news.folder / "changes/checkpoint").read_text())
+    epoch, origin = news.state()["epoch"], checkpoint(news).origin
     broker.stop()
     for name in ("tidings.db", "segments"):
         run = shutil.rmtree if (broker.data / name).is_dir() else os.unlink
@@ -298,11 +302,37 @@ def test_a_log_that_went_back_begins_its_tree_anew(start_broker, tmp_path):
     for name in ("tidings.db", "segments"):
         copy = shutil.copytree if (tmp_path / "old" / name).is_dir() else shutil.copy
         copy(tmp_path / "old" / name, broker.data / name)
+    if not has_file:
+        (news.folder / "changes/checkpoint").unlink()
     broker.restart()
-    broker.wait_said("the tree of a set is not that of its log")
+    broker.wait_said("a set goes on in a new epoch")
     wait_for("the tree", lambda: news.get("checkpoint").status == 200)
+    assert checkpoint(news).origin == origin.replace(epoch, news.state()["epoch"]) != origin
+    assert news.state()["follows"] == f"{epoch}-150"
     assert checkpoint(news).root == mth([leaf(d) for d in digests(news)])
     assert checkpoint(news).size == 150
+
+
+# R-456: another key would sign in the place of one that readers know.
+def test_a_lost_key_stops_the_start(start_broker, run):
+    broker = start_broker("--rotate-entries", 100)
+    news = broker.set("news")
+    news.post(100)
+    wait_for("the file", lambda: (news.folder / "changes/checkpoint").exists())
+    broker.stop()
+    key = (broker.data / "checkpoint.keys").read_bytes()
+    for ways_back in (
+        lambda: (broker.data / "checkpoint.keys").write_bytes(key),
+        lambda: run("tidingsd", "key", "rotate", "--only", "--data", broker.data),
+    ):
+        (broker.data / "checkpoint.keys").unlink()
+        start = ("tidingsd", "--listen", "127.0.0.1:0", "--data", broker.data)
+        refused = run(*start, status=2).errors()
+        assert "checkpoint.keys is not there, and its key has signed checkpoints of news" in refused
+        ways_back()
+        broker.restart()
+        assert checkpoint(news).size == 100
+        broker.stop()
 
 
 # tidingsd check sees a tile that was altered.

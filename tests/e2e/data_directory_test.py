@@ -98,7 +98,7 @@ def test_a_restored_backup_serves_the_same_bytes(old, around, reopen, run, tmp_p
     backups.make(broker)
     backups.check_whole()
     broker.stop()
-    backups.restore(broker)
+    backups.restore(broker, "--same-log")
     broker.restart()
     old.wait_settled(broker)
     check_answers(old, broker)
@@ -111,7 +111,7 @@ def test_a_backup_of_an_earlier_version_serves_the_same_bytes(old, around, reope
     around.each["/cb/pending"].hold()
     backup = old.unpack_backup()
     shutil.rmtree(old.directory / "data")
-    run("tidingsd", "restore", backup, "--data", old.directory / "data")
+    run("tidingsd", "restore", backup, "--same-log", "--data", old.directory / "data")
     check_answers(old, reopen())
 
 

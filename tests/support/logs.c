@@ -26,12 +26,12 @@ on_set(struct log_set *set, struct slice settings, struct slice harvest,
 
 /* Writes a header from all of its inputs. */
 static void
-on_header(struct log_set *set, const char *epoch, const struct list_info *info,
-          struct buf *header, void *user)
+on_header(struct log_set *set, const struct head *head,
+          const struct list_info *info, struct buf *header, void *user)
 {
     (void)user;
     buf_add_format(header, "<urlset %s %s %llu %llu>\n", log_set_name(set),
-                   epoch, (unsigned long long)info->after,
+                   head->epoch, (unsigned long long)info->after,
                    (unsigned long long)info->last);
 }
 

@@ -53,12 +53,12 @@ class Backups:
         }
         assert present == set(self.files())
 
-    def restore(self, broker, status=0):
+    def restore(self, broker, *options, status=0):
         """Give the broker, which has ended, a data directory made of the latest
         backup. The output of the restore."""
         new = broker.data.with_name(f"{broker.data.name}-restored")
         done = self.run(
-            "tidingsd", "restore", self.directory, "--data", new, status=status
+            "tidingsd", "restore", self.directory, "--data", new, *options, status=status
         )
         if status == 0:
             self.run("tidingsd", "check", "--deep", "--data", new)

@@ -162,10 +162,11 @@ class Callback:
         """The last entry that it has accepted; None if it has none."""
         return self.accepted[-1].last if len(self.accepted) else None
 
-    def history(self):
+    def history(self, new_epochs=0):
         """All entries that it has accepted, as one history; checks every byte of it."""
         assert not self.faults, self.faults
-        history = History(after=self.accepted[0].after if len(self.accepted) else 0)
+        after = self.accepted[0].after if len(self.accepted) else 0
+        history = History(after, new_epochs)
         for delivery in self.accepted:
             history.add_delivery(Document(delivery.body))
         return history

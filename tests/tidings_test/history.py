@@ -11,9 +11,10 @@ from tidings_test.messages import first_digest, next_digest
 
 class History:
     """The entries after entry `after`; None: after the one that the first message
-    states. `digest` is that of the log up to the last entry, if it is known."""
+    states. `digest` is that of the log up to the last entry, if it is known.
+    `new_epochs` may come: the entries go on behind the last one."""
 
-    def __init__(self, after=0):
+    def __init__(self, after=0, new_epochs=0):
         self.after = after
         self.last = after
         self.entries = []  # entry `seq` is entries[seq - after - 1]
@@ -21,6 +22,7 @@ class History:
         self.start_time = ""  # of entry `after`, where a heartbeat stated it
         self.digests = {}  # by seq; empty: not known
         self.repeats = 0
+        self.new_epochs = new_epochs
 
     def __getitem__(self, seq):
         assert self.after < seq <= self.last, f"entry {seq} is not known"
@@ -84,6 +86,9 @@ class History:
             self.epoch = epoch
             if self.after == 0 and not self.entries:
                 self.digests[0] = first_digest(epoch)
+        if epoch != self.epoch and self.new_epochs:
+            self.new_epochs -= 1
+            self.epoch = epoch
         assert epoch == self.epoch
 
     def _add(self, entry, digest):

@@ -254,11 +254,11 @@ struct world {
 };
 
 static inline void
-on_header(struct log_set *set, const char *epoch, const struct list_info *info,
-          struct buf *header, void *user)
+on_header(struct log_set *set, const struct head *head,
+          const struct list_info *info, struct buf *header, void *user)
 {
     (void)user;
-    (void)epoch;
+    (void)head;
     buf_add_format(header, "%s %llu to %llu", set->name,
                    (unsigned long long)info->after,
                    (unsigned long long)info->last);

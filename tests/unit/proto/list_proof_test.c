@@ -159,6 +159,27 @@ TEST(the_middle_is_proven_from_its_first_list_on)
     assert_memory_equal(&s.chain.digest, &s.history.digests[20], DIGEST_SIZE);
 }
 
+/* R-456: a log goes on in a new epoch, with the digest of all before. */
+TEST(a_new_epoch_follows)
+{
+    struct buf plain = {.max = 1 << 20};
+    struct slice rest;
+
+    begin(2);
+    rest = buf_slice(&s.text);
+    assert_true(slice_skip_past(&rest, "td:epoch=\"" EPOCH "\""));
+    buf_add(&plain, s.text.data, s.text.size - rest.size - EPOCH_SIZE - 1);
+    buf_add_text(&plain, OTHER "\" td:follows=\"" EPOCH "\"");
+    buf_add_slice(&plain, rest);
+    buf_fini(&s.text);
+    s.text = plain;
+
+    assert_int_equal(read_in_pieces(2, 4096), STATUS_OK);
+
+    assert_string_equal(s.chain.epoch, OTHER);
+    assert_memory_equal(&s.chain.digest, &s.history.digests[10], DIGEST_SIZE);
+}
+
 /* Edits of a list, which break the chain behind entry `reached`. */
 static const struct {
     const char *name;
@@ -170,6 +191,9 @@ static const struct {
     {"an altered entry", 2, "n=8&amp;", "n=9&amp;", 5,
      "an entry from 6 to 10 was altered: expected"},
     {"another history", 2, EPOCH, OTHER, 5,
+     "another history: expected epoch " EPOCH ", found " OTHER},
+    {"another epoch that does not follow", 2, "td:epoch=\"" EPOCH "\"",
+     "td:epoch=\"" OTHER "\" td:follows=\"" OTHER "\"", 5,
      "another history: expected epoch " EPOCH ", found " OTHER},
     {"another epoch of the first list", 1, EPOCH, OTHER, 0,
      "an entry from 1 to 5 was altered"},

@@ -11,6 +11,9 @@
 #define URL   "http://example.org"
 #define EPOCH "0123456789abcdef"
 
+static const struct head log_head = {
+    .epoch = EPOCH, .former = "fedcba9876543210", .began = 10};
+
 static struct list_info
 list_of(uint64_t number, bool is_closed)
 {
@@ -37,7 +40,7 @@ open_document(uint64_t number, bool is_closed)
     struct buf text;
 
     buf_init(&text, DOCUMENT_FRAME_MAX);
-    changelist_header_write(&text, URL, "demo", EPOCH, &info);
+    changelist_header_write(&text, URL, "demo", &log_head, &info);
     document_footer(&text, DOCUMENT_URLSET);
     assert_false(text.failed);
     assert_valid(buf_slice(&text));
@@ -87,6 +90,7 @@ TEST(links_a_later_list_to_the_one_before)
                      " 'sha-256:bbbb')");
     assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='index']", 1);
     assert_xpath_count(&x, "/s:urlset/rs:ln[@rel='next']", 0);
+    assert_xpath_count(&x, "/s:urlset/rs:md/@td:follows", 0);
     xpath_close(&x);
 
     open_document(8, true);
@@ -102,6 +106,7 @@ TEST(says_which_part_of_the_log_it_is)
 {
     open_document(2, true);
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:epoch", EPOCH);
+    assert_xpath_text(&x, "/s:urlset/rs:md/@td:follows", log_head.former);
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:after", "10");
     assert_xpath_text(&x, "/s:urlset/rs:md/@td:last", "20");
     assert_xpath(&x, "starts-with(/s:urlset/rs:md/@td:digest, 'sha-256:dddd')");
@@ -115,15 +120,16 @@ TEST(keeps_within_the_largest_frame)
 {
     char url[512], name[SET_NAME_MAX + 1];
     struct list_info info = list_of(UINT64_MAX - 1, true);
+    struct head longest = log_head;
     struct buf text;
 
     memset(url, 'u', sizeof(url) - 1);
     memset(name, 'n', sizeof(name) - 1);
     url[sizeof(url) - 1] = name[sizeof(name) - 1] = '\0';
-    info.after = UINT64_MAX - 1;
+    info.after = longest.began = UINT64_MAX - 1;
     info.last = UINT64_MAX;
     buf_init(&text, SIZE_MAX);
-    changelist_header_write(&text, url, name, EPOCH, &info);
+    changelist_header_write(&text, url, name, &longest, &info);
     document_footer(&text, DOCUMENT_URLSET);
     assert_true(text.size <= DOCUMENT_FRAME_MAX);
     buf_fini(&text);
