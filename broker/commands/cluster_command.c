@@ -7,6 +7,7 @@
 #include "broker/commands/command_rows.h"
 #include "broker/journal/pg_cluster.h"
 #include "broker/log/kept_records.h"
+#include "broker/log/record.h"
 #include "broker/store/store.h"
 
 /* For a connection, and for an answer. */
@@ -21,6 +22,7 @@ struct values {
     char token_file[4096];
     char ca_file[4096];
     enum durable_by durable_by;
+    uint64_t give_up;
     bool unless_begun;
 };
 
@@ -508,14 +510,62 @@ release_copy(void *user, struct problem *why)
     return copy_move(user, &nowhere, why);
 }
 
+struct lost {
+    char name[SET_NAME_MAX + 1]; /* of the set before */
+    atomic_size_t forms;
+};
+
+static enum status
+name_sets(const struct journal_place *place, struct slice bytes, void *user,
+          struct problem *why)
+{
+    struct lost *lost = user;
+    struct record record;
+    enum status rc = record_read(&record, bytes, &lost->forms, why);
+
+    for (size_t i = 0; !rc && i < record.n; i++) {
+        const char *name = record.acts[i].name;
+
+        if (name[0] == '_' || strcmp(name, lost->name) == 0)
+            continue;
+        printf("record %" PRIu64 " is of the set %s\n", place->n, name);
+        snprintf(lost->name, sizeof(lost->name), "%s", name);
+    }
+    record_fini(&record);
+    return rc;
+}
+
+/* Names the sets of the records that the broker alone has, as far as its copy
+ * keeps them. */
+static void
+name_lost(const struct values *values, const struct pg_leaving *leaving)
+{
+    struct journal_place at = leaving->end;
+    struct lost lost = {.name = ""};
+    struct problem why = {""};
+
+    if (!leaving->place)
+        printf("the sets of the lost records are not known without --data\n");
+    else if (kept_records_read(values->data, &at, name_sets, &lost, &why) ||
+             at.n < leaving->place->n)
+        printf("the sets of records behind %" PRIu64 " are not known: %s\n",
+               at.n, why.text[0] ? why.text : "the copy no longer has them");
+    fflush(stdout);
+}
+
 static enum exit_code
 run_leave(const struct arguments *given)
 {
     struct values values = *(const struct values *)given->values;
     const struct pg_options options = options_of(&values);
-    bool has_copy = values.data[0] != '\0', is_last = false;
+    bool has_copy = values.data[0] != '\0';
     struct problem why = {""};
     struct copy copy;
+    struct pg_leaving leaving = {.name = values.cluster_name,
+                                 .place = has_copy ? &copy.place : NULL,
+                                 .gives_up = values.give_up,
+                                 .release = release_copy,
+                                 .user = &copy};
     enum status rc = pg_check_address(values.cluster, &why);
 
     umask(S_IRWXG | S_IRWXO);
@@ -530,13 +580,19 @@ run_leave(const struct arguments *given)
         rc = problem(&why, STATUS_CONFLICT, "%s is no copy of a cluster",
                      values.data);
     if (!rc)
-        rc = pg_cluster_leave(&options, values.cluster_name,
-                              has_copy ? &copy.place : NULL, &is_last,
-                              release_copy, &copy, &why);
+        rc = pg_cluster_leave(&options, &leaving, &why);
+    if (leaving.n_lost > 0 && (!rc || rc == STATUS_CONFLICT))
+        name_lost(&values, &leaving);
     copy_close(&copy);
     if (rc)
         return command_fail(given, rc, &why);
-    if (is_last)
+    if (!has_copy)
+        printf("its last report was of record %" PRIu64
+               ", and the journal ends with record %" PRIu64
+               ": if it had more, that is given up, which only --data could "
+               "tell\n",
+               leaving.reported, leaving.end.n);
+    if (leaving.is_last)
         printf("the cluster has ended; %s is a single broker's again\n",
                values.data);
     else
@@ -553,6 +609,9 @@ static const struct option leave_rows[] = {
     {"cluster-name", "NAME", TEXT(cluster_name), NULL,
      "name of the broker; that of the machine if not given"},
     DURABLE_ROW,
+    {"give-up", "N", COUNT(give_up, 0, INT64_MAX), "0",
+     "the broker alone has N records that were acknowledged, and they are to "
+     "be lost"},
 };
 
 const struct command cluster_leave_command = {
@@ -561,7 +620,9 @@ const struct command cluster_leave_command = {
     .more = "The last broker becomes a single one: its sets go on as they are, "
             "and the cluster's tables are deleted. The copy of any other "
             "broker can only be deleted: beside the cluster, it would be a "
-            "second history of the same epochs.\n",
+            "second history of the same epochs. A broker that alone has "
+            "records which were acknowledged leaves with --give-up and their "
+            "number; with --data the sets of these are named.\n",
     .examples = "tidingsd cluster leave --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings user=tidings'\n",
     .options = OPTION_ROWS(leave_rows),

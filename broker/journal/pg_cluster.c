@@ -440,52 +440,74 @@ pg_cluster_check(const struct pg_options *options,
 
 /* Leaving */
 
-struct leaving {
-    const struct journal_place *place;
-    struct journal_place end; /* of the journal */
-    uint64_t n_rows, n_running, n_others;
+struct leaving_rows {
+    uint64_t n_own, n_running, n_others;
+    uint64_t own, others; /* the last record of each */
 };
 
 static enum status
-judge_leaving(const struct leaving *l, const char *name, struct problem *why)
+judge_leaving(struct pg_leaving *l, const struct leaving_rows *rows,
+              struct problem *why)
 {
-    if (l->n_rows == 0 && (l->n_others > 0 || !l->place))
+    uint64_t known = rows->others > l->end.n ? rows->others : l->end.n;
+    uint64_t own =
+        l->place && l->place->n > rows->own ? l->place->n : rows->own;
+
+    l->is_last = rows->n_others == 0;
+    l->reported = rows->own;
+    l->n_lost = own > known ? own - known : 0;
+    if (rows->n_own == 0 && (!l->is_last || !l->place))
         return problem(why, STATUS_NOT_FOUND,
-                       "the cluster has no broker \"%s\"", name);
-    if (l->n_running > 0)
+                       "the cluster has no broker \"%s\"", l->name);
+    if (rows->n_running > 0)
         return problem(why, STATUS_CONFLICT,
-                       "the broker \"%s\" runs: stop it first", name);
-    if (l->n_others == 0 && !l->place)
+                       "the broker \"%s\" runs: stop it first", l->name);
+    if (l->is_last && !l->place)
         return problem(why, STATUS_CONFLICT,
                        "\"%s\" is the last broker of the cluster: give its "
                        "data directory with --data",
-                       name);
-    if (l->n_others == 0 && memcmp(&l->end, l->place, sizeof(l->end)) != 0)
+                       l->name);
+    if (l->is_last && memcmp(&l->end, l->place, sizeof(l->end)) != 0)
         return problem(why, STATUS_CONFLICT,
                        "\"%s\" is the last broker of the cluster, and the "
                        "journal does not end where its copy ends: start it, "
                        "let it follow, and stop it again",
-                       name);
+                       l->name);
+    if (l->n_lost != l->gives_up)
+        return problem(
+            why, STATUS_CONFLICT,
+            l->n_lost > 0
+                ? "\"%s\" alone has records %" PRIu64 " to %" PRIu64
+                  ", which were acknowledged: tidingsd cluster mend gives them "
+                  "back. Without them other entries get the same numbers, and "
+                  "contradict what readers have and checkpoints sign. To give "
+                  "them up: --give-up %" PRIu64
+                : "\"%s\" has no records that the journal or another broker "
+                  "does not have: leave without --give-up",
+            l->name, known + 1, own, l->n_lost);
     return STATUS_OK;
 }
 
 enum status
-pg_cluster_leave(const struct pg_options *options, const char *name,
-                 const struct journal_place *place, bool *is_last,
-                 enum status (*release)(void *user, struct problem *why),
-                 void *user, struct problem *why)
+pg_cluster_leave(const struct pg_options *options, struct pg_leaving *l,
+                 struct problem *why)
 {
-    struct leaving l = {.place = place};
-    const struct db_value *who = DB_VALUES(name);
+    const struct db_value *who = DB_VALUES(l->name);
+    struct leaving_rows rows = {.n_own = 0};
     const struct pg_statement look[] = {
         {"BEGIN"},
         {"SELECT one FROM tidings_turn WHERE one = 1 FOR UPDATE"},
         {"SELECT n, chain FROM " LAST " AS last",
-         .into = DB_INTO(&l.end.n, &l.end.chain)},
+         .into = DB_INTO(&l->end.n, &l->end.chain)},
         {"SELECT count(*) FILTER (WHERE name = $1),"
          " count(*) FILTER (WHERE name = $1 AND " PG_IS_RUNNING "),"
-         " count(*) FILTER (WHERE name <> $1) FROM tidings_brokers b",
-         who, .into = DB_INTO(&l.n_rows, &l.n_running, &l.n_others),
+         " count(*) FILTER (WHERE name <> $1),"
+         " coalesce(max(n) FILTER (WHERE name = $1), 0),"
+         " coalesce(max(n) FILTER (WHERE name <> $1), 0)"
+         " FROM tidings_brokers b",
+         who,
+         .into = DB_INTO(&rows.n_own, &rows.n_running, &rows.n_others,
+                         &rows.own, &rows.others),
          .absent = STATUS_REFUSED, .reason = NO_ROW},
     };
     const struct pg_statement go[] = {
@@ -502,16 +524,15 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
     enum status rc = connect_for(&c, options, why);
 
     if (!rc)
-        rc = await_sessions(&c, name, why);
+        rc = await_sessions(&c, l->name, why);
     if (!rc)
         rc = pg_run(&c, look, 4, why);
     if (!rc)
-        rc = judge_leaving(&l, name, why);
-    *is_last = !rc && l.n_others == 0;
-    if (*is_last)
-        rc = release(user, why);
+        rc = judge_leaving(l, &rows, why);
+    if (!rc && l->is_last)
+        rc = l->release(l->user, why);
     if (!rc)
-        rc = pg_run(&c, *is_last ? end : go, 2, why);
+        rc = pg_run(&c, l->is_last ? end : go, 2, why);
     pg_close(&c);
     return rc;
 }

@@ -119,13 +119,29 @@ MUST_CHECK enum status pg_cluster_check(const struct pg_options *options,
                                         const struct journal_place *place,
                                         struct problem *why);
 
-/* Takes a broker that does not run out of the cluster. `place`: of its copy;
- * NULL: it is lost. *is_last: no other broker is left, and the journal ends at
- * `place`: `release` is called, to make the copy a single broker's, and then
- * the tables go. STATUS_NOT_FOUND: there is no such broker; STATUS_CONFLICT: it
- * runs, or it is the last one and lacks records. */
-MUST_CHECK enum status
-pg_cluster_leave(const struct pg_options *options, const char *name,
-                 const struct journal_place *place, bool *is_last,
-                 enum status (*release)(void *user, struct problem *why),
-                 void *user, struct problem *why);
+/* A broker that is to leave its cluster. */
+struct pg_leaving {
+    const char *name;
+    const struct journal_place *place; /* of its copy; NULL: it is lost */
+    uint64_t gives_up;                 /* so many records, with consent */
+
+    /* Called if no other broker is left, and the journal ends at `place`: makes
+     * the copy a single broker's. Then the tables go. */
+    enum status (*release)(void *user, struct problem *why);
+    void *user;
+
+    /* Set: */
+    struct journal_place end; /* of the journal */
+    uint64_t reported;        /* its last record, as of its last report */
+    uint64_t n_lost;          /* records that the journal does not have, nor any
+                                 other broker: they are given up */
+    bool is_last;
+};
+
+/* Takes a broker that does not run out of the cluster. STATUS_NOT_FOUND: there
+ * is no such broker; STATUS_CONFLICT: it runs, it has records that would be
+ * given up and `gives_up` is not their number, or it is the last one and lacks
+ * records. */
+MUST_CHECK enum status pg_cluster_leave(const struct pg_options *options,
+                                        struct pg_leaving *leaving,
+                                        struct problem *why);

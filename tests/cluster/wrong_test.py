@@ -298,6 +298,18 @@ def test_a_standby_that_lacks_records_is_promoted(lossy, run):
     cluster.wait_same()
 
 
+# The last one that has the records says what it gives up, and asks.
+def give_up(run, stays, one, two):
+    leave = ("tidingsd", "cluster", "leave", "--cluster", stays.journal, "--cluster-name")
+    assert "only --data could tell" in run(*leave, one.name).output()
+    leave += (two.name, "--data", two.data)
+    refused = run(*leave, status=1)
+    assert "is of the set news" in refused.output()
+    (n,) = re.findall(r"To give them up: --give-up (\d+)$", refused.errors())
+    assert f"--give-up {n}" in run(*leave, "--give-up", int(n) + 1, status=1).errors()
+    run(*leave, "--give-up", n)
+
+
 # The rows were lost with the records, until these brokers report again.
 def test_a_new_server_waits_for_the_reports_of_all_brokers(lossy, run):
     one, two, three = lossy(Member.cut_off, "--cluster-wait-for-all").members
@@ -310,8 +322,7 @@ def test_a_new_server_waits_for_the_reports_of_all_brokers(lossy, run):
         check_refused(member, "the journal ends before record", 4)
     for member in (one, two):
         member.stop()
-        leave = ("cluster", "leave", "--cluster", three.journal)
-        run("tidingsd", *leave, "--cluster-name", member.name)
+    give_up(run, three, one, two)
     wait_post(three, 200)
 
 
@@ -344,9 +355,7 @@ def test_a_dead_broker_is_waited_for_until_it_leaves(lossy, run):
     )
     wait_for("twice the time", lambda: cluster.query(longer) == ["t"])
     check_refused(three, "has not said yet how much it has", 1)
-    for member in (one, two):
-        leave = ("cluster", "leave", "--cluster", three.journal)
-        run("tidingsd", *leave, "--cluster-name", member.name)
+    give_up(run, three, one, two)
     wait_post(three, 200)
 
 
