@@ -512,6 +512,12 @@ pg_cluster_leave(const struct pg_options *options, struct pg_leaving *l,
     };
     const struct pg_statement go[] = {
         {"DELETE FROM tidings_brokers WHERE name = $1", who},
+        {"INSERT INTO tidings_notes SELECT '" PG_EPOCHS "', $1::bigint, ''"
+         " WHERE $2::bigint > 0 ON CONFLICT DO NOTHING",
+         DB_VALUES(l->end.n, l->gives_up)},
+        /* Whatever the others know of the journal, they look again. */
+        {"UPDATE tidings_brokers SET instance = '' WHERE $1::bigint > 0",
+         DB_VALUES(l->gives_up)},
         {"COMMIT"},
     };
     static const struct pg_statement end[] = {
@@ -532,7 +538,7 @@ pg_cluster_leave(const struct pg_options *options, struct pg_leaving *l,
     if (!rc && l->is_last)
         rc = l->release(l->user, why);
     if (!rc)
-        rc = pg_run(&c, l->is_last ? end : go, 2, why);
+        rc = l->is_last ? pg_run(&c, end, 2, why) : pg_run(&c, go, 4, why);
     pg_close(&c);
     return rc;
 }

@@ -77,6 +77,9 @@ MUST_CHECK enum status pg_make_instance(char instance[PG_INSTANCE_SIZE + 1],
 /* The name of a session, with the instance behind it. */
 #define PG_SESSION "tidingsd "
 
+/* A stream of tidings_notes: records were given up (pg_journal.c). */
+#define PG_EPOCHS "epochs"
+
 /* Of a row b of tidings_brokers: its process has sessions. */
 #define PG_IS_RUNNING                      \
     "EXISTS (SELECT FROM pg_stat_activity" \

@@ -147,6 +147,10 @@
     " WHERE b.n > t.n OR (b.server <> $1::bigint AND b.name <> $2::text)"   \
     " ORDER BY b.n > t.n DESC, b.n DESC LIMIT 1"
 
+/* `cluster leave` leaves this note, which goes in the turn whose record begins
+ * the epochs. */
+#define EPOCHS "FROM tidings_notes WHERE stream = '" PG_EPOCHS "'"
+
 #define CLOCK                                                      \
     "SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint" \
     " WHERE " PG_IS_OWN_SESSION
@@ -203,15 +207,17 @@ struct pg_journal {
     int64_t asked_turn_us;      /* when the log asked for it; steady clock */
     int64_t turn_now_us;        /* of the last turn */
     int64_t had_turn_us;        /* when it began; steady clock */
-    bool is_alone;     /* that turn brought no records, and the journal has kept
+    bool is_alone;   /* that turn brought no records, and the journal has kept
                           all that this broker appended since */
-    bool is_presumed;  /* the log has no turn, and appends */
-    bool was_early;    /* a large record was sent without the turn, and
+    bool has_judged; /* this session of the turns has, and none failed since */
+    bool begins_epochs;       /* the turn does */
+    bool is_presumed;         /* the log has no turn, and appends */
+    bool was_early;           /* a large record was sent without the turn, and
                           another one was first: the next time it is sent
                           with the turn */
-    struct slice bulk; /* with which it ends then, likely; lent */
-    bool is_staged;    /* this session of the server has that */
-    size_t first;      /* of the statements that end the turn */
+    struct slice bulk;        /* with which it ends then, likely; lent */
+    bool is_staged;           /* this session of the server has that */
+    size_t first;             /* of the statements that end the turn */
     size_t append_size;       /* of the record under way */
     struct kept_records kept; /* likewise */
     _Atomic(int64_t) judged;  /* the server whose journal lacks no record of any
@@ -404,14 +410,17 @@ judge_journal(struct pg_journal *j, struct pg_connection *c,
     char fault[256] = "";
     bool is_lost = false;
     int64_t server_us = 0, began_us = clock_now_us(), after_us;
+    uint64_t n_epochs = 0;
     const struct pg_statement looks[] = {
         {CLOCK, .into = DB_INTO(&server_us), .absent = STATUS_REFUSED,
          .reason = "PostgreSQL: " PG_POOLER},
         {AHEAD, DB_VALUES(c->server, o->broker),
          .into = DB_INTO(&is_lost, &fault)},
+        {"SELECT count(*) " EPOCHS, .into = DB_INTO(&n_epochs)},
     };
     const struct pg_statement give_up = {GIVE_UP, DB_VALUES(c->server)};
-    enum status rc = pg_run(c, looks, 2, why);
+    static const struct pg_statement begin_epochs = {"DELETE " EPOCHS};
+    enum status rc = pg_run(c, looks, 3, why);
 
     after_us = clock_now_us();
     if (!rc)
@@ -422,7 +431,12 @@ judge_journal(struct pg_journal *j, struct pg_connection *c,
         rc = problem(why, STATUS_UNREACHABLE, "%s", fault);
     else if (!rc && fault[0])
         rc = pg_run(c, &give_up, 1, why);
-    store_relaxed(&j->judged, rc ? 0 : c->server);
+    if (!rc && n_epochs > 0 && c == &j->turns) {
+        rc = pg_run(c, &begin_epochs, 1, why);
+        j->begins_epochs = !rc;
+    }
+    /* While there is a note, each turn looks, and none is presumed. */
+    store_relaxed(&j->judged, rc || n_epochs > 0 ? 0 : c->server);
     return rc;
 }
 
@@ -467,9 +481,10 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
     if (!rc && !digest_is_equal(&r->chain, &r->read.chain))
         rc = say_different(why, r->end);
     /* Its clock may be set at any time. */
-    if (!rc && (!is_judged(j) ||
+    if (!rc && (!is_judged(j) || !j->has_judged ||
                 r->now_us > clock_now_us() + j->turns.options.clock_us))
         rc = judge_journal(j, &j->turns, why);
+    j->has_judged = !rc;
     return rc;
 }
 
@@ -484,7 +499,8 @@ pg_turn(struct journal *journal, const struct journal_place *at,
     uint64_t before = at->n; /* it moves with the records */
     enum status rc;
 
-    j->is_presumed = false;
+    j->is_presumed = j->begins_epochs = false;
+    j->has_judged &= was_kept;
     j->bulk = bulk;
     j->asked_turn_us = clock_steady_us();
     j->turns.until_us = j->asked_turn_us + TURN_US;
@@ -508,6 +524,7 @@ pg_turn(struct journal *journal, const struct journal_place *at,
         return STATUS_OK;
     }
     pg_release(journal);
+    j->has_judged = false; /* its name may have been taken, for a note */
     if (!j->turns.handle)
         j->retry_at_us = clock_steady_us() + RETRY_US;
     problem_set(why, "%s", j->last.text);
@@ -526,9 +543,10 @@ pg_presume(struct journal *journal, const struct journal_place *at,
     int64_t since_us = steady_us - j->had_turn_us;
 
     if (!j->is_alone || since_us > PRESUME_US || !is_judged(j) ||
-        !pg_is_quiet(&j->turns))
+        !j->has_judged || !pg_is_quiet(&j->turns))
         return false;
     j->is_presumed = true;
+    j->begins_epochs = false;
     j->before = at->chain;
     j->asked_turn_us = steady_us;
     j->now_us = j->turn_now_us + since_us > j->now_us
@@ -536,6 +554,12 @@ pg_presume(struct journal *journal, const struct journal_place *at,
                     : j->now_us + 1;
     *now_us = j->now_us;
     return true;
+}
+
+static bool
+pg_begins_epochs(struct journal *journal)
+{
+    return journal_of(journal)->begins_epochs;
 }
 
 /* The statements that end a turn, without their values. A presumed turn has the
@@ -884,6 +908,7 @@ pg_journal_close(struct journal *journal)
 static const struct journal_ops ops = {
     .turn = pg_turn,
     .presume = pg_presume,
+    .begins_epochs = pg_begins_epochs,
     .append = pg_append,
     .outcome = pg_outcome,
     .release = pg_release,

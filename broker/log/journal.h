@@ -92,6 +92,12 @@ struct journal_ops {
     bool (*presume)(struct journal *journal, const struct journal_place *at,
                     int64_t *now_us);
 
+    /* True if the turn that the caller has is the first one behind records that
+     * a person gave up (tidingsd cluster leave): its record is to begin new
+     * epochs of all sets. The next turn is the first one again, unless this
+     * record is kept. Log thread. NULL: never. */
+    bool (*begins_epochs)(struct journal *journal);
+
     /* Begins to add a record, which leads to `place`. STATUS_OK: all of it is
      * under way, and `record` is the caller's again. The caller asks for the
      * outcome next; the journal ends the turn by itself, also if the caller is

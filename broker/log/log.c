@@ -875,6 +875,8 @@ log_open(struct log **result, const struct log_options *options,
         log->log_thread.tails = &log->tails;
         log->log_thread.options = &log->options;
         log->log_thread.unfiled = &log->unfiled;
+        log->log_thread.sets = &log->sets;
+        log->log_thread.sets_mutex = &log->mutex;
         rc = log_thread_start(&log->log_thread, why);
     }
     if (rc)

@@ -523,6 +523,40 @@ begin_round(struct log_thread *t, struct round *r)
 }
 
 /* One round; *is_more as by conclude_round. */
+/* Begins the new epochs of all sets, before any entry of the round. */
+static enum status
+place_epochs(struct log_thread *t)
+{
+    struct journal *journal = t->options->journal;
+    const struct act act = {.kind = ACT_EPOCH};
+    struct post post = {.kind = POST_ACT, .act = &act};
+    char follows[POSITION_MAX];
+    struct log_set *set;
+    enum status rc = STATUS_OK;
+
+    if (!t->order.has_turn || !journal || !journal->ops->begins_epochs ||
+        !journal->ops->begins_epochs(journal))
+        return rc;
+    pthread_mutex_lock(t->sets_mutex);
+    list_walk (set, t->sets, node) {
+        const struct head *draft = &set->draft;
+
+        if (rc || !draft->exists)
+            continue;
+        post.set = set;
+        rc = sequencer_place(&t->sequencer, &post);
+        position_write(follows, draft->former, draft->began);
+        DIAG(DIAG_WARNING, "log",
+             "a set goes on in a new epoch: its readers take all resources "
+             "anew",
+             diag_text("set", set->name), diag_text("epoch", draft->epoch),
+             diag_text("follows", follows),
+             diag_text("because", "the cluster gave records up"));
+    }
+    pthread_mutex_unlock(t->sets_mutex);
+    return rc;
+}
+
 static void
 commit_round(struct log_thread *t, bool *is_more)
 {
@@ -533,7 +567,9 @@ commit_round(struct log_thread *t, bool *is_more)
     enum status rc;
 
     begin_round(t, &r);
-    rc = take_posts(t, &r);
+    rc = place_epochs(t);
+    if (!rc)
+        rc = take_posts(t, &r);
     if (!rc && acts->n > 0 && t->options->on_acts)
         rc = t->options->on_acts(acts->all, acts->n, &t->announcement,
                                  t->options->user);

@@ -73,6 +73,8 @@ struct log_thread {
     struct tails *tails;
     const struct log_options *options;
     struct unfiled_bytes *unfiled;
+    const struct list *sets;     /* of the log: all */
+    pthread_mutex_t *sets_mutex; /* guards it */
     struct thread thread;
 
     /* The queue has posts without a wake-up of the log thread. The submitter

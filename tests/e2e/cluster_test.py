@@ -869,6 +869,36 @@ def test_brokers_leave(cluster):
     assert cluster.query("SELECT to_regclass('tidings_turn') IS NULL") == ["t"]
 
 
+# entries under the numbers of records that were given up are of another epoch, at
+# all brokers.
+def test_given_up_records_begin_new_epochs(cluster):
+    data = cluster.path / "a" / "data"
+    cluster.init(data)
+    one, *others = (cluster.start(name) for name in "abc")
+    Set(one, "news").post(2)
+    for other in others:
+        wait_last(other, "news", 2)
+        other.stop()
+    before = Set(one, "news").post(1).epoch
+    one.stop()
+    cluster.await_ends("abc")
+    lose_records(cluster, 1)
+    for other in others:
+        other.restart()
+    said = cluster.leave("a", "--data", data, status=1)
+    assert "is of the set news" in said and "To give them up: --give-up 1" in said
+    cluster.leave("a", "--data", data, "--give-up", 1)
+    two, three = others
+    wait_for("a post", lambda: Set(two, "news").send([change("http://example.com/new")]).status == 200)
+    receipt = Set(two, "news").post(1)
+    assert receipt.last == 4 and receipt.epoch != before
+    wait_last(three, "news", 4)
+    for broker in others:
+        assert epoch(broker, "news") == receipt.epoch
+        assert Set(broker, "news").state()["follows"] == f"{before}-2"
+    assert Set(three, "news").post(1).epoch == receipt.epoch
+
+
 # PostgreSQL lists the session of a broker for a moment after its end.
 def test_a_broker_leaves_right_after_its_end(cluster, start, faults):
     cluster.init(cluster.path / "a" / "data")
