@@ -89,6 +89,7 @@ def test_two_secrets_have_two_states(source, broker, run, tmp_path):
     for secret in ("one", "two", "one"):
         url = hidden(source.url, "key", secret)
         run("tidings", "harvest", url, target.url, "--once", env=env)
+        target.broker.request("DELETE", f"{target.path}/harvest")  # each is consented to
     states = [path.name for path in (tmp_path / "tidings").iterdir()]
     states = [name for name in states if not name.endswith(".list")]
     assert len(states) == 2

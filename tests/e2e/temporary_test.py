@@ -11,7 +11,7 @@ from tidings_test.layouts import Sitemap
 
 CLONE_NEWNS = 0x20000
 MS_PRIVATE_ALL = 0x44000
-MS_RDONLY = 1
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC = 1, 0x20, 0x1000, 0x4000
 MNT_DETACH = 2
 
 OTHERS = ("/var/tmp", "/usr/tmp", "/tmp")  # where there is no TMPDIR
@@ -19,20 +19,24 @@ OTHERS = ("/var/tmp", "/usr/tmp", "/tmp")  # where there is no TMPDIR
 
 @pytest.fixture
 def mount(tmp_path):
-    """mount(folder, read_only=False): a file system of 64 KiB in its place."""
+    """mount(folder): a file system of 64 KiB in its place; mount(folder, flags): the folder
+    itself again, with these flags."""
     libc = ctypes.CDLL(None, use_errno=True)
     folders = []
 
-    def mount(folder, read_only=False):
+    def mount(folder, flags=None):
         path = os.fsencode(folder)
-        flags = MS_RDONLY if read_only else 0
         if not folders and (libc.unshare(CLONE_NEWNS) or libc.mount(None, b"/", None, MS_PRIVATE_ALL, None)):
             pytest.skip("no mount namespace to be had (it takes root)")
-        assert libc.mount(b"tidings-test", path, b"tmpfs", flags, b"size=64k") == 0, folder
+        if flags is None:
+            assert libc.mount(b"tidings-test", path, b"tmpfs", 0, b"size=64k") == 0, folder
+        else:
+            assert libc.mount(path, path, None, MS_BIND | MS_REC, None) == 0, folder
+            assert libc.mount(None, path, None, MS_REMOUNT | MS_BIND | flags, None) == 0, folder
         folders.append(path)
 
     yield mount
-    for path in folders:
+    for path in reversed(folders):
         libc.umount2(path, MNT_DETACH)
 
 
@@ -92,8 +96,10 @@ def test_programs_say_where_they_have_no_room(is_full, mount, site, broker, run,
     else:
         folder.rmdir()
         names["TMP"] = "."
+        mount(tmp_path, 0)  # it stays, and so does what may lie beside it: the programs
+        mount(work)
         for other in (*filter(os.path.isdir, OTHERS), work):
-            mount(other, read_only=True)
+            mount(other, MS_RDONLY)
     for words, full, missing in ROWS:
         given = [names.get(word, word) for word in words.split()]
         done = run("tidings", *given, status=None, env={"TMPDIR": str(folder)}, cwd=work)
