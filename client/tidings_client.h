@@ -253,13 +253,17 @@ TD_API enum td_status td_keep_checkpoints(struct td_client *client,
  *           later; "root", another one for the same size; "inconsistent", does
  *           not continue the last one; or "digest", has another history. The
  *           follower ends then.
- * evidence  what it contradicts: the last checkpoint, or the position and the
- *           digest of the log there; NULL: nothing.
+ * evidence  what it contradicts: the last checkpoint, or a line with the
+ *           position and the digest of the log there; NULL: nothing.
+ * proof     what the tree has instead, and the way from there to its root;
+ *           NULL: none is needed. The three texts evidence, text and proof,
+ *           with an empty line between them, are a file that td_verify judges.
  *
  * The texts are lent until the return.
  */
 typedef void td_checkpoint_fn(const char *text, const char *fault,
-                              const char *evidence, void *user);
+                              const char *evidence, const char *proof,
+                              void *user);
 
 /*
  * Calls a function with each new checkpoint of the handle's followers

@@ -296,7 +296,8 @@ struct td_proof {
  *
  * where     "http(s)://...": the set; else a directory with a copy of its lists
  *           (000000000001.xml, .xml.gz, at any depth), or a file with the
- *           proof of an entry (td_prove): sends nothing. With td_trust the
+ *           proof of an entry (td_prove), or the evidence of a follower
+ *           (td_keep_checkpoints): sends nothing. With td_trust the
  *           entries have to be those of the set's checkpoint, or of the file
  *           `checkpoint` in the directory.
  * on_list   called after each list that is right; again from the oldest one if
@@ -306,6 +307,7 @@ struct td_proof {
  *
  * Thread   blocks.
  * Errors   TD_DIFFERENT  the history breaks; td_problem says where and how.
+ *          TD_REWOUND    of evidence: it convinces (R-455)
  *          TD_IO         the directory cannot be read, or has no lists.
  *          TD_GONE       the set was removed, or all of its lists.
  *          TD_INVALID, TD_REFUSED, TD_UNREACHABLE, TD_BROKEN, TD_STOPPED,

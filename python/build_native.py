@@ -34,7 +34,7 @@ extern "Python" {
     int source_on_start(struct td_start *, void *);
     void source_on_missed(const char *, const char *, void *);
     void sets_on_set(const char *, const char *, void *);
-    void feed_on_checkpoint(const char *, const char *, const char *, void *);
+    void feed_on_checkpoint(const char *, const char *, const char *, const char *, void *);
     void verify_on_list(const char *, const struct td_proof *, void *);
     void publisher_on_durable(uint64_t, const struct td_receipt *, void *);
     void publisher_on_refused(uint64_t, const char *, const char *, void *);

@@ -610,12 +610,19 @@ export async function checkProgress(before, checkpoint, { epoch, seq }, digest, 
     demand(size > kept.size || isSame(kept.root, root), 'root', `it has two roots of ${size} entries`, kept.text);
     if (!globalThis.crypto?.subtle)
         return;
-    demand(await isContinued(kept, checkpoint, tiles), 'inconsistent',
-        `its ${size} entries do not continue the first ${kept.size}`, kept.text);
+    // Tiles that lead to no other tree contradict nothing: they come from a cache, or a broken disk.
+    const accuse = async (leads, ...fault) => {
+        if (!await leads)
+            throw new Lost(`the tiles of ${origin} do not lead to its root`, OLDER_PAUSE_MS);
+        demand(false, ...fault);
+    };
+    if (!await isContinued(kept, checkpoint, tiles))
+        await accuse(isContinued({ ...kept, root: await tiles(0, kept.size) }, checkpoint, tiles), 'inconsistent',
+            `its ${size} entries do not continue the first ${kept.size}`, kept.text);
     const bytes = digestBytes(digest);
-    if (bytes && seq > 0 && seq <= size)
-        demand(await isIncluded(bytes, seq - 1, checkpoint, tiles), 'digest',
-            `its entry ${seq} is not the one that came`, `${epoch}-${seq} ${digest}`);
+    if (bytes && seq > 0 && seq <= size && !await isIncluded(bytes, seq - 1, checkpoint, tiles))
+        await accuse(climb(await tiles(seq - 1, seq), seq - 1, seq, 0, size, tiles).then(([, all]) => isSame(root, all)),
+            'digest', `its entry ${seq} is not the one that came`, `${epoch}-${seq} ${digest}\n`);
 }
 
 /* Where positions are kept */
@@ -1439,6 +1446,7 @@ class Following {
             Object.assign(set, { checkpoint, checkedOn: link.signal, checkedMs: Date.now() });
             onCheckpoint({ ...checkpoint, ...facts, set: set.name });
         } catch (error) {
+            set.tiles = undefined; // they may be wrong
             throw error instanceof CheckpointError ? Object.assign(error, { set: set.name }) : error;
         }
     }

@@ -28,6 +28,8 @@
 #define HELD_MS  1000   /* between two while changes are held */
 #define STALE_S  900    /* an age that is worth a report */
 
+#define PROOF_MAX 16384 /* two ways through a tree */
+
 /* A proof of two ways through a tree of 2^64 leaves has fewer; and how many of
  * earlier checks are kept. */
 #define TILES_MAX  64
@@ -116,20 +118,24 @@ store(struct td_follower *f, const char *what, struct slice text,
 
 /* Tells the caller of the checkpoint (td_on_checkpoint). */
 static void
-tell(struct td_follower *f, const char *fault, struct slice evidence)
+tell(struct td_follower *f, const char *fault, struct slice evidence,
+     struct slice proof)
 {
     const struct td_client *client = f->client;
     struct slice text = buf_slice(&f->checkpoint.text);
-    char *note = NULL, *other = NULL;
+    char *note = NULL, *other = NULL, *way = NULL;
 
     if (client->on_checkpoint)
         note = slice_dup(text);
     if (note && evidence.size > 0)
         other = slice_dup(evidence);
+    if (note && proof.size > 0)
+        way = slice_dup(proof);
     if (note)
-        client->on_checkpoint(note, fault, other, client->checkpoint_user);
+        client->on_checkpoint(note, fault, other, way, client->checkpoint_user);
     free(note);
     free(other);
+    free(way);
 }
 
 /* The tree ends within what came, or before. What it has is read again and
@@ -185,22 +191,24 @@ fail(struct td_follower *f, const struct problem *why)
 /* Keeps both texts, which contradict each other, and refuses the history. */
 static bool
 refuse(struct td_follower *f, const char *fault, const char *root,
-       const struct problem *why)
+       struct slice proof, const struct problem *why)
 {
     struct follower_checkpoint *c = &f->checkpoint;
     struct buf both = {.max = 3 * NOTE_BYTES_MAX};
     struct problem reason, unkept = {""};
     const char *dir = f->client->checkpoint_dir; /* with its "/", or "." */
-    bool is_place = !strcmp(fault, "digest");
 
-    if (is_place)
-        buf_add_format(&both, "%s-%" PRIu64 " %s", c->at.epoch, c->at.seq,
+    if (!strcmp(fault, "digest"))
+        buf_add_format(&both, "%s-%" PRIu64 " %s\n", c->at.epoch, c->at.seq,
                        digest_text(&c->digest).text);
     else
         buf_add_slice(&both, buf_slice(&c->kept));
-    tell(f, fault, buf_slice(&both));
-    buf_add_text(&both, is_place ? "\n\n" : "\n");
+    tell(f, fault, buf_slice(&both), proof);
+    BUF_ADD(&both, "\n");
     buf_add_slice(&both, buf_slice(&c->text));
+    if (proof.size > 0)
+        BUF_ADD(&both, "\n");
+    buf_add_slice(&both, proof);
     (void)!store(f, "evidence", buf_slice(&both), &unkept);
     buf_fini(&both);
     problem(&reason, STATUS_REWOUND, "%.700s%s%s%s", why->text,
@@ -371,6 +379,7 @@ static bool
 judge(struct td_follower *f)
 {
     struct follower_checkpoint *c = &f->checkpoint;
+    struct buf proof = {.max = PROOF_MAX};
     const struct trust_progress progress = {
         .trust = f->client->trust,
         .kept = buf_slice(&c->kept),
@@ -379,6 +388,7 @@ judge(struct td_follower *f)
         .digest = c->has_digest ? &c->digest : NULL,
         .tiles = {read_tile, c},
         .size = &c->size,
+        .proof = &proof,
     };
     struct td_checkpoint *found = &f->client->checkpoint;
     struct problem why = {""};
@@ -395,14 +405,17 @@ judge(struct td_follower *f)
     else if (is_new)
         rc = store(f, "checkpoint", buf_slice(&c->text), &why);
     c->is_lagging = !rc && c->has_digest && c->at.seq > c->size;
-    if (rc == STATUS_DIFFERENT && is_of_history(fault))
-        return refuse(f, fault, found->root, &why);
+    if (rc == STATUS_DIFFERENT && is_of_history(fault)) {
+        is_new = refuse(f, fault, found->root, buf_slice(&proof), &why);
+        buf_fini(&proof);
+        return is_new;
+    }
     if (rc == STATUS_DIFFERENT)
-        tell(f, fault, SLICE(""));
+        tell(f, fault, SLICE(""), SLICE(""));
     if (rc)
         return fail(f, &why);
     if (is_new)
-        tell(f, NULL, SLICE(""));
+        tell(f, NULL, SLICE(""), SLICE(""));
     buf_clear(&c->kept);
     buf_add_slice(&c->kept, buf_slice(&c->text));
     c->signed_to = c->at;

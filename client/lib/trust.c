@@ -196,12 +196,35 @@ is_dated_before(const struct trust_progress *p, const struct note *kept,
            time_s <= result.time_s;
 }
 
+/* What does not contradict the root may be of a cache, or of a broken disk. */
+static enum status
+blame_tiles(struct problem *why)
+{
+    return problem(why, STATUS_UNREACHABLE,
+                   "its tiles do not lead to its root");
+}
+
+/* Adds what the tree has instead, and the way from there to its root. */
+static void
+add_proof(const struct trust_progress *p, const struct digest *instead,
+          const struct tree_path *path)
+{
+    const struct tree_path one = {.n = 1, .hashes = {*instead}};
+
+    if (!p->proof)
+        return;
+    tree_path_write(p->proof, &one);
+    tree_path_write(p->proof, path);
+}
+
 /* Does the tree continue that of the last checkpoint? */
 static enum status
 compare_trees(const struct trust_progress *p, const struct checkpoint *now,
               const struct checkpoint *kept, bool is_older, struct problem *why)
 {
     struct tree_path path;
+    struct tree_edge edge;
+    struct digest other;
     enum status rc;
 
     if (now->size < kept->size)
@@ -220,13 +243,20 @@ compare_trees(const struct trust_progress *p, const struct checkpoint *now,
                        "it has another root than before for the same %" PRIu64
                        " entries",
                        now->size);
-    if (!rc &&
-        !tree_continues(kept->size, &kept->root, now->size, &now->root, &path))
-        rc = problem(why, STATUS_DIFFERENT,
-                     "its %" PRIu64 " entries do not continue the first "
-                     "%" PRIu64 " that it had",
-                     now->size, kept->size);
-    return rc;
+    if (rc ||
+        tree_continues(kept->size, &kept->root, now->size, &now->root, &path))
+        return rc;
+    rc = tree_read_edge(&p->tiles, kept->size, &edge, why);
+    if (rc)
+        return rc;
+    tree_edge_root(&edge, &other);
+    if (!tree_continues(kept->size, &other, now->size, &now->root, &path))
+        return blame_tiles(why);
+    add_proof(p, &other, &path);
+    return problem(why, STATUS_DIFFERENT,
+                   "its %" PRIu64 " entries do not continue the first "
+                   "%" PRIu64 " that it had",
+                   now->size, kept->size);
 }
 
 /* Does the tree have the history that came? */
@@ -234,19 +264,27 @@ static enum status
 compare_history(const struct trust_progress *p, const struct checkpoint *now,
                 struct problem *why)
 {
+    uint64_t index = p->seq - 1;
+    unsigned place = (unsigned)(index % TILE_WIDTH);
+    struct digest leaf, hashes[TILE_WIDTH];
     struct tree_path path;
-    struct digest leaf;
     enum status rc;
 
     if (!p->digest || p->seq == 0 || p->seq > now->size)
         return STATUS_OK;
-    rc = tree_inclusion(&p->tiles, p->seq - 1, now->size, &path, why);
+    rc = tree_inclusion(&p->tiles, index, now->size, &path, why);
     tree_leaf(&leaf, p->digest);
-    return rc || tree_includes(p->seq - 1, now->size, &leaf, &path, &now->root)
-               ? rc
-               : problem(why, STATUS_DIFFERENT,
-                         "its entry %" PRIu64 " is not the one that came",
-                         p->seq);
+    if (rc || tree_includes(index, now->size, &leaf, &path, &now->root))
+        return rc;
+    rc =
+        p->tiles.read(&p->tiles, 0, index / TILE_WIDTH, place + 1, hashes, why);
+    if (rc)
+        return rc;
+    if (!tree_includes(index, now->size, &hashes[place], &path, &now->root))
+        return blame_tiles(why);
+    add_proof(p, &hashes[place], &path);
+    return problem(why, STATUS_DIFFERENT,
+                   "its entry %" PRIu64 " is not the one that came", p->seq);
 }
 
 enum status

@@ -39,13 +39,16 @@ struct trust_progress {
     const struct digest *digest; /* ... and the log's digest there; or NULL */
     struct tree_tiles tiles;     /* of the new tree */
     uint64_t *size;              /* gets its size, before a tile is read */
+    struct buf *proof;           /* gets what verify_evidence.c reads behind the
+                                    two texts; or NULL */
 };
 
 /* Checks the signatures of a checkpoint. Then the new tree must continue the
  * last one, if both have the same origin, and must contain the digest at the
  * place, if the tree reaches that far. STATUS_DIFFERENT: *fault names what is
  * wrong (td_checkpoint_fn). STATUS_UNREACHABLE: the checkpoint has fewer
- * entries than the last one, and an earlier time. STATUS_INVALID: `kept` is no
+ * entries than the last one, and an earlier time, or its tiles do not lead to its
+ * root, which convinces nobody (R-455). STATUS_INVALID: `kept` is no
  * checkpoint. Or what the tiles return. */
 MUST_CHECK enum status trust_progress(const struct trust_progress *p,
                                       struct slice bytes,

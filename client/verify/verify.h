@@ -59,5 +59,10 @@ enum status verify_signed(struct verify *v, struct slice bytes);
 enum status verify_proof(struct verify *v, const char *where,
                          struct slice bytes);
 enum status verify_proof_file(struct verify *v, const char *path);
+
+/* Judges the evidence of a follower: STATUS_REWOUND, the key has signed two
+ * histories. STATUS_NOT_FOUND: it is no evidence. */
+enum status verify_evidence(struct verify *v, const char *where,
+                            struct slice bytes);
 enum status verify_fetch_proof(struct verify *v, uint64_t seq,
                                struct buf *body);

@@ -341,6 +341,8 @@ verify_proof_file(struct verify *v, const char *path)
     enum status rc = read_small(v, path, &body);
 
     if (!rc)
+        rc = verify_evidence(v, path, buf_slice(&body));
+    if (rc == STATUS_NOT_FOUND)
         rc = verify_proof(v, path, buf_slice(&body));
     buf_fini(&body);
     return rc;

@@ -39,7 +39,8 @@ class CheckpointError(Different):
               size; "inconsistent", it does not continue the last one; "digest", it has
               another history.
     evidence  the texts that contradict each other: the last checkpoint, or the position
-              with its digest, and this checkpoint.
+              with its digest, this checkpoint, and the proof if one is needed. With an
+              empty line between them they are a file that `verify` judges.
     """
 
     def __init__(self, why: str, fault: str, evidence: tuple[str, ...]) -> None:

@@ -235,11 +235,12 @@ class _Feed(Handle):
             raise error
         return None
 
-    def checked(self, note: str, fault: str | None, evidence: str | None) -> None:
-        """A checkpoint has come, which is right without a fault."""
+    def checked(self, note: str, fault: str | None, *others: str | None) -> None:
+        """A checkpoint has come, which is right without a fault; what it contradicts, and
+        the proof."""
         if fault:
-            texts = (evidence, note) if evidence else (note,)
-            self.fault = fault, texts
+            evidence, proof = others
+            self.fault = fault, tuple(one for one in (evidence, note, proof) if one is not None)
             return
         if self.checkpoint_file:
             keep(self.checkpoint_file, note)
@@ -619,8 +620,9 @@ def _make_table(connection: sqlite3.Connection) -> None:
 
 
 @ffi.def_extern(onerror=fail)
-def feed_on_checkpoint(note: Any, fault: Any, evidence: Any, user: Any) -> None:
-    ffi.from_handle(user).checked(text(note) or "", text(fault), text(evidence))
+def feed_on_checkpoint(note: Any, fault: Any, evidence: Any, proof: Any, user: Any) -> None:
+    others = (text(of) for of in (fault, evidence, proof))
+    ffi.from_handle(user).checked(text(note) or "", *others)
 
 
 @ffi.def_extern(onerror=fail, error=1)
