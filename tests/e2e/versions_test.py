@@ -16,7 +16,7 @@ NEWER = 99
 
 # Each with the version that this program writes.
 DATABASES = {
-    "tidings.db": 14,
+    "tidings.db": 15,
     "hub.db": 9,
     "mqtt.db": 2,
     "tokens.db": 2,
