@@ -46,7 +46,8 @@ epochs_begin(struct registry *registry, struct problem *why)
     /* A copy of a cluster gets what it lacks from the journal; a restored one
      * that has no record begins the cluster. */
     log_place(log, &place);
-    if (place.n == 0 && (lost.is_restored || !log_is_shared(log)))
+    if (!journal_place_is_set(&place) &&
+        (lost.is_restored || !log_is_shared(log)))
         registry_each(registry, look_at_set, &lost);
     rc = lost.rc ? problem_memory(why) : STATUS_OK;
     for (size_t i = 0; !rc && i < lost.n; i++) {
