@@ -64,7 +64,7 @@ checkpoint_open(const struct document_wish *wish, struct document *document,
         document->as_of_s = as_of_s;
         return rc;
     }
-    is_signed = !has_old && registry_signed(wish->set, wish->head.last, &note);
+    is_signed = !has_old && registry_signed(wish->set, &wish->head, &note);
     if (!is_signed)
         rc = checkpoint_open_tree(wish->set, &wish->head, 0, 0, &view, &note,
                                   why);

@@ -322,16 +322,19 @@ registry_set_checkpoint(struct set *set, uint64_t size, struct slice text)
 #define SECOND_US       INT64_C(1000000)
 
 bool
-registry_signed(const struct set *set, uint64_t last, struct buf *to)
+registry_signed(const struct set *set, const struct head *head, struct buf *to)
 {
     struct registry *r = set->registry;
     const struct signed_text *s = &set->signed_text;
     int64_t from_us = clock_steady_us() - SECOND_US;
+    struct slice origin;
     bool is_there;
 
     pthread_mutex_lock(&r->settings_mutex);
-    is_there = s->text && s->us > from_us &&
-               (s->size == last ||
+    origin = slice_of(s->text);
+    is_there = s->us > from_us &&
+               slice_ends(slice_take(&origin, '\n'), head->epoch) &&
+               (s->size == head->last ||
                 (s->second_us > from_us && s->n >= SIGNED_A_SECOND));
     if (is_there)
         buf_add_text(to, s->text);
@@ -614,6 +617,8 @@ on_acts(const struct act *acts, size_t n, struct post **post, void *user)
         struct set *set;
         uint64_t before;
 
+        if (acts[i].kind == ACT_EPOCH) /* what streams get is of another */
+            registry_set_checkpoint(log_set_owner(acts[i].set), 0, SLICE(""));
         if (acts[i].kind != ACT_BATCH)
             continue;
         set = log_set_owner(acts[i].set);
@@ -680,6 +685,8 @@ on_followed(const struct act *acts, size_t n, void *user)
             rates_count(r->rates, set, acts[i].entries.batch->n_entries);
         else if (acts[i].kind == ACT_CONTENT)
             atomic_store(&set->has_facts, true);
+        else if (acts[i].kind == ACT_EPOCH)
+            registry_set_checkpoint(set, 0, SLICE(""));
         else if (acts[i].kind == ACT_HARVEST)
             restore_harvest(set, acts[i].harvest.text);
         else if (acts[i].kind == ACT_REMOVAL)

@@ -429,11 +429,12 @@ bool registry_checkpoint(const struct set *set, uint64_t upto, struct buf *to,
 /* Takes over a copy of it; empty: there is none any more. */
 void registry_set_checkpoint(struct set *set, uint64_t size, struct slice text);
 
-/* Appends the last checkpoint of a request, without cosignatures, if that was
- * of the same second, and of `last` entries, or if SIGNED_A_SECOND were signed
- * in it: many readers of a busy set cost so many signatures (part 18). False:
- * sign another. Any thread. */
-bool registry_signed(const struct set *set, uint64_t last, struct buf *to);
+/* Appends the last checkpoint of a request, without cosignatures, if it is of
+ * the epoch of that head and of the same second, and has the last entry of the
+ * head, or SIGNED_A_SECOND were signed in that second: many readers of a busy
+ * set cost so many signatures (part 18). False: sign another. Any thread. */
+bool registry_signed(const struct set *set, const struct head *head,
+                     struct buf *to);
 
 /* Takes over a copy of one of `size` entries. */
 void registry_set_signed(struct set *set, uint64_t size, struct slice text);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
@@ -26,6 +27,33 @@ TEST(finds_a_set_once_its_first_post_is_committed)
     assert_int_equal(head.last, 3);
     assert_string_equal(set->name, "demo");
     assert_ptr_equal(set->registry, s.registry);
+}
+
+/* Part 18: what was signed for one request does for others, for a second; that
+ * of a former epoch does for none. */
+TEST(hands_on_a_checkpoint_of_the_same_second_and_epoch)
+{
+    struct set *set = sets_post(&s, "demo", 1, 3);
+    struct head head = sets_head(&s, "demo"), other = head;
+    char text[200];
+    struct buf got;
+
+    buf_init(&got, 1000);
+    snprintf(text, sizeof(text), "localhost/sets/demo/%s\n3\n", head.epoch);
+    assert_false(registry_signed(set, &head, &got));
+    registry_set_signed(set, 3, slice_of(text));
+    assert_true(registry_signed(set, &head, &got));
+    assert_true(slice_is(buf_slice(&got), text));
+    other.epoch[0] = other.epoch[0] == '0' ? '1' : '0';
+    assert_false(registry_signed(set, &other, &got));
+    head.last = 4;
+    assert_false(registry_signed(set, &head, &got));
+    for (int i = 1; i < 8; i++)
+        registry_set_signed(set, 3, slice_of(text));
+    assert_true(registry_signed(set, &head, &got));
+    clock_pass_us(1000000);
+    assert_false(registry_signed(set, &head, &got));
+    buf_fini(&got);
 }
 
 /* sets are there again after a restart. */
