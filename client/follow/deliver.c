@@ -298,8 +298,8 @@ deliver_page(struct td_follower *f, bool *is_stuck)
 
 /* With a key, and unless the signed tree is known to have the place: keeps
  * delivery.batch, which leads there, until the tree has it, and holds what
- * brings more (R-452). *goes_on: false, the follower has ended. False: it does
- * not. */
+ * brings more (R-452). *goes_on: false, the follower has ended. False: the
+ * batch need not wait. */
 static bool
 hold_back(struct td_follower *f, const struct td_message *message,
           bool *goes_on)
@@ -307,7 +307,7 @@ hold_back(struct td_follower *f, const struct td_message *message,
     const struct position *at = &f->place.order.at;
     const struct position *proven = &f->checkpoint.proven;
 
-    if (!f->client->trust || message->after == at->seq ||
+    if (!f->client->checks || !f->client->trust || message->after == at->seq ||
         (proven->seq == at->seq && !strcmp(proven->epoch, at->epoch)))
         return false;
     f->held.is = true;

@@ -37,6 +37,19 @@ TEST(hands_over_json_of_the_lines)
         memmem(whole.data, whole.size, s->last_text, strlen(s->last_text)));
 }
 
+/* td_keep_checkpoints: without it a key is for td_verify alone. */
+TEST(a_key_alone_holds_nothing_back)
+{
+    struct stage *s = *state;
+
+    assert_int_equal(td_trust(s->client,
+                              "news.example/0000000000000000+b2fd0dea+"
+                              "AQABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f",
+                              NULL, 0),
+                     TD_OK);
+    assert_follows(s, "d s 0-2", "0", 2, "1 2 ", 0);
+}
+
 /* in XML the line, from <url> to </url>. */
 TEST(hands_over_xml_as_it_came)
 {
