@@ -121,8 +121,7 @@ has_kind(const struct set *set, enum generation_kind kind)
 
 /* True if a list or a dump is old enough for the next one, names an earlier
  * epoch, or the log no longer reaches back to its position, where its readers
- * go on. A clock that was set
- * back delays nothing. */
+ * go on. A clock that was set back delays nothing. */
 static bool
 is_due(struct set *set, enum generation_kind kind, const struct head *head)
 {

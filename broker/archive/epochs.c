@@ -43,8 +43,8 @@ epochs_begin(struct registry *registry, struct problem *why)
     struct journal_place place;
     enum status rc;
 
-    /* A copy of a cluster gets what it lacks from the journal; a restored one
-     * that has no record begins the cluster. */
+    /* A copy of a cluster, whose place is set, gets what it lacks from the
+     * journal. Another one that was restored begins the cluster. */
     log_place(log, &place);
     if (!journal_place_is_set(&place) &&
         (lost.is_restored || !log_is_shared(log)))

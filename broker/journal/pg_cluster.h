@@ -138,10 +138,9 @@ struct pg_leaving {
     bool is_last;
 };
 
-/* Takes a broker that does not run out of the cluster. STATUS_NOT_FOUND: there
- * is no such broker; STATUS_CONFLICT: it runs, it has records that would be
- * given up and `gives_up` is not their number, or it is the last one and lacks
- * records. */
+/* Takes a broker that does not run out of the cluster. STATUS_NOT_FOUND: the
+ * cluster has no such broker. STATUS_CONFLICT: the broker runs; or `gives_up` is
+ * not n_lost; or the last broker lacks records. */
 MUST_CHECK enum status pg_cluster_leave(const struct pg_options *options,
                                         struct pg_leaving *leaving,
                                         struct problem *why);

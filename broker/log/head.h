@@ -137,10 +137,12 @@ struct head {
                                     had entries; "": none */
     uint64_t began;              /* the last entry of that: readers of this
                                     epoch begin there, or later; 0: none */
-    uint64_t former_builds[GENERATION_STATES]; /* the last numbers of those that
-                                    name an earlier epoch: who takes all
-                                    resources needs a position of this one */
-    int64_t created_us;                        /* T(0) */
+
+    /* Builds up to these numbers name an earlier epoch: no reader can go on
+     * from their positions. */
+    uint64_t former_builds[GENERATION_STATES];
+
+    int64_t created_us;        /* T(0) */
     int64_t changed_us;        /* when its settings changed; 0: never */
     uint64_t last;             /* seq of the last entry; 0: none */
     uint64_t commit_after;     /* seq before the first entry of the last commit

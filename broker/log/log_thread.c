@@ -522,7 +522,6 @@ begin_round(struct log_thread *t, struct round *r)
     r->room = look_for_room(t);
 }
 
-/* One round; *is_more as by conclude_round. */
 /* Begins the new epochs of all sets, before any entry of the round. */
 static enum status
 place_epochs(struct log_thread *t)
@@ -557,6 +556,7 @@ place_epochs(struct log_thread *t)
     return rc;
 }
 
+/* One round; *is_more as by conclude_round. */
 static void
 commit_round(struct log_thread *t, bool *is_more)
 {

@@ -256,7 +256,7 @@ struct follower_held {
     struct message_sequence before; /* the place, should they be dropped */
 };
 
-/* Who pauses a follower. */
+/* The reasons of a pause: bits. */
 enum { PAUSED_BY_CALLER = 1, PAUSED_FOR_PROOF = 2 };
 
 /* The end, called once; the caller still frees the follower. */

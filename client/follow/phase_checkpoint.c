@@ -138,8 +138,9 @@ tell(struct td_follower *f, const char *fault, struct slice evidence,
     free(way);
 }
 
-/* The tree ends within what came, or before. What it has is read again and
- * handed over, the rest when it has more. False. */
+/* The tree ends within the changes that came, or before them. The follower reads
+ * them again, hands over those in the tree, and waits for a larger tree. False.
+ */
 static bool
 wait_for_more(struct td_follower *f)
 {
@@ -153,7 +154,7 @@ wait_for_more(struct td_follower *f)
             "%.300s signs %" PRIu64 " entries: later ones are held back until "
             "it does",
             f->offered.checkpoint, end->seq);
-    f->attempts.n_heard = 0; /* what was heard is heard again: pauses grow */
+    f->attempts.n_heard = 0; /* repeats are no progress: pauses grow */
     return follower_trouble(f, &why);
 }
 

@@ -196,7 +196,7 @@ is_dated_before(const struct trust_progress *p, const struct note *kept,
            time_s <= result.time_s;
 }
 
-/* What does not contradict the root may be of a cache, or of a broken disk. */
+/* A cache or a broken disk may have altered these tiles: they prove nothing. */
 static enum status
 blame_tiles(struct problem *why)
 {
