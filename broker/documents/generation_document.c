@@ -799,7 +799,8 @@ resourcelist_current_open(const struct document_wish *wish,
 {
     if (!set_offers(wish->set, &wish->head, wish->kind))
         return refuse_none(wish, why);
-    if (wish->head.generations[wish->kind].current.number == 0)
+    if (wish->head.generations[wish->kind].current.number == 0 &&
+        !head_lacks_build(&wish->head, wish->kind))
         return open_form(wish, SMALL, 1, document, why);
     return wish->patience == LOG_MEMORY ? STATUS_AGAIN
                                         : open_current(wish, document, why);

@@ -878,7 +878,8 @@ set_offers(struct set *set, const struct head *head, enum generation_kind kind)
 {
     int64_t every_us = load_relaxed(&set->resource_list_every_us);
 
-    if (head->generations[kind].current.number > 0)
+    if (head->generations[kind].current.number > 0 ||
+        head_lacks_build(head, kind)) /* which is being built */
         return true;
     if (kind != GENERATION_RESOURCELIST || head->earliest > 0)
         return false;

@@ -378,10 +378,10 @@ MUST_CHECK enum status set_check_rights(const struct set *set,
  * its few entries from the first one on, and no list was built. Any thread. */
 bool set_is_small(const struct set *set, const struct head *head);
 
-/* True if readers may get a current build of that kind: it was built, or is the
- * Resource List of a set that is small when the first one is due. That list
- * stays, up to its last few entries, until a built one takes its place. Any
- * thread. */
+/* True if readers may get a current build of that kind: it was built, is being
+ * built for a new epoch, or is the Resource List of a set that is small when the
+ * first one is due. That list stays, up to its last few entries, until a built
+ * one takes its place. Any thread. */
 bool set_offers(struct set *set, const struct head *head,
                 enum generation_kind kind);
 

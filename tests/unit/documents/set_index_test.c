@@ -265,3 +265,29 @@ TEST(says_when_it_would_wait_for_a_disk)
     stage_refuses(changelist_current_open, &wish, STATUS_AGAIN, NULL);
     stage_refuses(changelist_archive_open, &wish, STATUS_AGAIN, NULL);
 }
+
+/* R-456: behind a new epoch the Resource List is the only beginning: it is
+ * offered before it is built, and not refused for good. */
+TEST(a_new_epoch_offers_the_list_that_it_builds)
+{
+    struct sets *s = *state;
+    struct document_wish wish;
+    struct problem why = {""};
+    struct xpath x;
+
+    sets_open(s);
+    sets_post(s, "demo", 1, 3);
+    stage_read(s, capabilitylist_open, 0, 0, &x);
+    assert_xpath_count(&x, "//rs:md[@capability='resourcelist']", 0);
+    xpath_close(&x);
+    assert_int_equal(
+        log_begin_epoch(s->registry->log, sets_find(s, "demo")->log, "", &why),
+        STATUS_OK);
+    stage_read(s, capabilitylist_open, 0, 0, &x);
+    assert_xpath_count(&x, "//rs:md[@capability='resourcelist']", 1);
+    xpath_close(&x);
+    wish = stage_wish(s, 0, 0, LOG_DISK);
+    wish.kind = GENERATION_RESOURCELIST;
+    stage_refuses(resourcelist_current_open, &wish, STATUS_BUSY,
+                  "this broker has not built the Resource List yet");
+}
