@@ -24,6 +24,7 @@ struct values {
     enum durable_by durable_by;
     uint64_t give_up;
     bool unless_begun;
+    bool is_same_log;
 };
 
 #define ROW_OF struct values
@@ -162,7 +163,8 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
                  : STATUS_NOT_FOUND;
     if (rc == STATUS_NOT_FOUND) {
         *n_given = BEGUN;
-        rc = pg_cluster_begin(&options, values->public_url, place, why);
+        rc = pg_cluster_begin(&options, values->public_url, place,
+                              is_copy && !values->is_same_log, why);
     }
     if (rc || was_begun)
         return rc;
@@ -220,21 +222,32 @@ run_begin(const struct arguments *given)
                n_given, place.n);
     else
         printf("the journal begins behind record %" PRIu64 ", with %" PRIu64
-               " sets; every broker has --public-url %s\n",
-               place.n, copy.n_sets, values->public_url);
+               " sets%s; every broker has --public-url %s\n",
+               place.n, copy.n_sets,
+               is_copy && !values->is_same_log
+                   ? ", which begin new epochs there: readers take all "
+                     "resources anew"
+                   : "",
+               values->public_url);
     return EXIT_GOOD;
 }
 
-static const struct option init_rows[] = {
+/* Of init all but the last one, of mend all but the first. */
+static const struct option begin_rows[] = {
+    {"unless-begun", NULL, FLAG(unless_begun), NULL,
+     "do nothing if the database has a cluster: for each start of a container"},
     {"data", "DIR", TEXT(data), "./tidings-data",
      "the data directory of a broker that is stopped"},
     CLUSTER_ROW,
     {"public-url", "URL", URL(public_url, ROOM(public_url)), NULL,
      "what clients put before the paths, at every broker", .is_required = true},
     DURABLE_ROW,
-    {"unless-begun", NULL, FLAG(unless_begun), NULL,
-     "do nothing if the database has a cluster: for each start of a container"},
+    {"same-log", NULL, FLAG(is_same_log), NULL,
+     "a journal that begins again goes on with the epochs: only if nobody has "
+     "read or seen signed what this copy lacks"},
 };
+
+#define N_BEGIN (N_ELEMENTS(begin_rows) - 1)
 
 const struct command cluster_init_command = {
     .name = "cluster init",
@@ -246,7 +259,8 @@ const struct command cluster_init_command = {
     .examples = "tidingsd cluster init --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",
-    .options = OPTION_ROWS(init_rows),
+    .options =
+        &(const struct options){begin_rows, N_BEGIN, sizeof(struct values)},
     .run = run_begin,
 };
 
@@ -259,15 +273,16 @@ const struct command cluster_mend_command = {
             "each broker that finds records missing logs the number of its "
             "last one. A database that has lost some gets them back, if the "
             "copy keeps all of them, and has the same history: all brokers "
-            "then go on. In an empty database the journal begins again; "
-            "brokers with the same last record follow, and all others need a "
-            "backup of one of these. Nothing is renumbered.\n",
+            "then go on. In an empty database the journal begins again, and "
+            "all sets begin new epochs, for nobody knows whether a reader has "
+            "more than this copy; brokers with the same last record follow, "
+            "and all others need a backup of one of these. Nothing is "
+            "renumbered.\n",
     .examples = "tidingsd cluster mend --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings2 user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",
-    /* All but --unless-begun. */
-    .options = &(const struct options){init_rows, N_ELEMENTS(init_rows) - 1,
-                                       sizeof(struct values)},
+    .options =
+        &(const struct options){begin_rows + 1, N_BEGIN, sizeof(struct values)},
     .run = run_begin,
 };
 

@@ -36,35 +36,30 @@ has(const struct rejoin *r, const char *name)
 
 /* Is it needed? */
 
-static enum status
-check_place(const struct rejoin *r, const struct journal_place *place,
-            struct problem *why)
+static struct pg_options
+options_of(const struct rejoin *r)
 {
-    const struct pg_options options = {.address = r->config->cluster,
-                                       .durable_by =
-                                           r->config->cluster_durable_by,
-                                       .patience_us = PATIENCE_US};
-
-    return pg_cluster_check(&options, place, why);
+    return (struct pg_options){.address = r->config->cluster,
+                               .durable_by = r->config->cluster_durable_by,
+                               .patience_us = PATIENCE_US};
 }
 
-/* True if the journal cannot continue the copy, which is older, of another
- * history, or not there yet. A journal that ends before the copy has lost
- * records, which the copy may give back. The start of the broker reports all
- * other faults. */
-static bool
-is_needed(const struct rejoin *r, struct journal_place *place,
-          struct problem *reason)
+/* Why the journal cannot continue the copy: STATUS_GONE, it is older or not
+ * there yet; STATUS_DIFFERENT, it has another history. A journal that ends
+ * before the copy has lost records, which the copy may give back. The start of
+ * the broker reports all other faults. */
+static enum status
+look_at_copy(const struct rejoin *r, struct journal_place *place,
+             struct problem *reason)
 {
-    enum status rc;
+    const struct pg_options options = options_of(r);
 
     *place = (struct journal_place){.n = 0};
     if (has(r, "tidings.db") &&
         (store_read_place(r->config->data, place, reason) ||
          !journal_place_is_set(place)))
-        return false;
-    rc = check_place(r, place, reason);
-    return rc == STATUS_GONE || rc == STATUS_DIFFERENT;
+        return STATUS_OK;
+    return pg_cluster_check(&options, place, reason);
 }
 
 /* Fetching */
@@ -190,15 +185,21 @@ rejoin(struct rejoin *r, struct problem *why)
         .authorization = peer_tokens_header,
         .peer_tokens = r->config->peer_tokens,
     };
+    const struct pg_options options = options_of(r);
     struct problem reason = {""};
     struct journal_place place;
+    bool is_given_up;
     enum status rc;
 
     if (has(r, REJOIN_NEW) && has(r, STORE_RESTORING))
         return replace(r, why); /* a crash cut it off */
     rc = file_clear(r->fd, REJOIN_NEW, NULL, why);
-    if (rc || !is_needed(r, &place, &reason))
+    if (rc)
         return rc;
+    rc = look_at_copy(r, &place, &reason);
+    is_given_up = rc == STATUS_DIFFERENT;
+    if (rc != STATUS_GONE && !is_given_up)
+        return STATUS_OK;
     if (has(r, REJOIN_OLD)) {
         warn("the former files of an earlier time are in " REJOIN_OLD
              ": delete them first");
@@ -212,7 +213,9 @@ rejoin(struct rejoin *r, struct problem *why)
     if (!rc)
         rc = store_read_place(r->path, &place, &reason);
     if (!rc) /* the journal must continue it */
-        rc = check_place(r, &place, &reason);
+        rc = pg_cluster_check(&options, &place, &reason);
+    if (!rc && is_given_up)
+        rc = pg_cluster_begin_epochs(&options, &place, &reason);
     new_data_close(&fetch.data, rc);
     if (rc == STATUS_STOPPED)
         return problem(why, rc, "%s", reason.text);

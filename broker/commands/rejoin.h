@@ -10,7 +10,8 @@
  *
  * Nothing is deleted: the operator deletes DATA/replaced. While it is there,
  * the broker does not do this again. The backup must fit the journal: so a copy
- * of another history goes only where another broker agrees with the journal. A
+ * of another history goes only where another broker agrees with the journal;
+ * readers may have entries of it, so all sets then begin new epochs (R-456). A
  * copy with more records than the journal stays: it may give them back.
  *
  * DATA/restoring (STORE_RESTORING) keeps brokers out while files move. A start

@@ -58,11 +58,38 @@ run_alone(const struct pg_options *options, bool need_cluster,
 
 /* Beginning */
 
+/* Records were given up behind $1, or may have been ($2): all sets begin new
+ * epochs (pg_journal.c: judge_journal). */
+#define NOTE_EPOCHS                                                    \
+    "INSERT INTO tidings_notes SELECT '" PG_EPOCHS "', $1::bigint, ''" \
+    " WHERE $2::bigint > 0 ON CONFLICT DO NOTHING"
+
+/* Whatever the brokers know of the journal, they look again if $1 > 0. */
+#define LOOK_AGAIN \
+    "UPDATE tidings_brokers SET instance = '' WHERE $1::bigint > 0"
+
+enum status
+pg_cluster_begin_epochs(const struct pg_options *options,
+                        const struct journal_place *place, struct problem *why)
+{
+    const uint64_t n = 1;
+    const struct pg_statement statements[] = {
+        {"BEGIN"},
+        {NOTE_EPOCHS, DB_VALUES(place->n, n)},
+        {LOOK_AGAIN, DB_VALUES(n)},
+        {"COMMIT"},
+    };
+
+    return run_alone(options, true, statements, N_ELEMENTS(statements), why);
+}
+
 enum status
 pg_cluster_begin(const struct pg_options *options, const char *public_url,
-                 const struct journal_place *place, struct problem *why)
+                 const struct journal_place *place, bool has_new_epochs,
+                 struct problem *why)
 {
     const struct db_value *at = DB_VALUES(place->n, &place->chain);
+    const uint64_t n_new = has_new_epochs;
     const struct pg_statement statements[] = {
         {"BEGIN"},
         {PG_SCHEMA},
@@ -82,10 +109,11 @@ pg_cluster_begin(const struct pg_options *options, const char *public_url,
          .absent = STATUS_CONFLICT,
          .reason = "this database has another cluster, or one that goes on "
                    "already"},
+        {NOTE_EPOCHS, DB_VALUES(place->n, n_new)},
         {"COMMIT"},
     };
 
-    return run_alone(options, false, statements, 7, why);
+    return run_alone(options, false, statements, N_ELEMENTS(statements), why);
 }
 
 /* Waits until PostgreSQL lists no session of that broker ("": of any), but not
@@ -512,12 +540,8 @@ pg_cluster_leave(const struct pg_options *options, struct pg_leaving *l,
     };
     const struct pg_statement go[] = {
         {"DELETE FROM tidings_brokers WHERE name = $1", who},
-        {"INSERT INTO tidings_notes SELECT '" PG_EPOCHS "', $1::bigint, ''"
-         " WHERE $2::bigint > 0 ON CONFLICT DO NOTHING",
-         DB_VALUES(l->end.n, l->gives_up)},
-        /* Whatever the others know of the journal, they look again. */
-        {"UPDATE tidings_brokers SET instance = '' WHERE $1::bigint > 0",
-         DB_VALUES(l->gives_up)},
+        {NOTE_EPOCHS, DB_VALUES(l->end.n, l->gives_up)},
+        {LOOK_AGAIN, DB_VALUES(l->gives_up)},
         {"COMMIT"},
     };
     static const struct pg_statement end[] = {

@@ -9,12 +9,20 @@
 #include "broker/log/journal.h"
 
 /* Makes the tables in a database that has none of them; the first broker's
- * copy is at `place`. Does nothing if the same cluster is there, and nobody has
- * added a record. STATUS_CONFLICT: the database has another one. */
+ * copy is at `place`, behind which all its sets begin new epochs or do not.
+ * Does nothing if the same cluster is there, and nobody has added a record.
+ * STATUS_CONFLICT: the database has another one. */
 MUST_CHECK enum status pg_cluster_begin(const struct pg_options *options,
                                         const char *public_url,
                                         const struct journal_place *place,
+                                        bool has_new_epochs,
                                         struct problem *why);
+
+/* The next turn begins new epochs of all sets, behind `place` or later: a copy
+ * of another history is given up, whose entries readers may have (R-456). */
+MUST_CHECK enum status
+pg_cluster_begin_epochs(const struct pg_options *options,
+                        const struct journal_place *place, struct problem *why);
 
 /* Gives lost records back to a journal that ends before `place`. The copy in
  * the data directory `dir` is at that place, and has kept the records

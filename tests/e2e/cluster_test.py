@@ -61,9 +61,9 @@ class Cluster:
         where = ("--data", data, "--public-url", PUBLIC)
         return self.run("tidingsd", "cluster", "init", *where, *self.here, **how)
 
-    def mend(self, data, **how):
+    def mend(self, data, *more, **how):
         where = ("--data", data, "--public-url", PUBLIC)
-        return self.run("tidingsd", "cluster", "mend", *where, *self.here, **how)
+        return self.run("tidingsd", "cluster", "mend", *where, *self.here, *more, **how)
 
     def join(self, name, broker, token=None, more=(), **how):
         """Make the data directory of a broker of a backup of another one; `token`: of
@@ -1053,8 +1053,10 @@ def test_a_broker_brings_older_tables_up_to_date(cluster):
     wait_last(two, "news", 3)
 
 
-# The copy with the most records has all that was acknowledged.
-def test_a_lost_journal_begins_again_from_a_copy(cluster, server):
+# R-456: the copy with the most records has all that was acknowledged, or not: who does not say
+# that it has gets new epochs.
+@pytest.mark.parametrize("insists", [("--same-log",), ()])
+def test_a_lost_journal_begins_again_from_a_copy(cluster, server, insists):
     cluster.init(cluster.path / "a" / "data")
     one, two, three = (cluster.start(name) for name in "abc")
     Set(one, "news").post(1)
@@ -1070,13 +1072,17 @@ def test_a_lost_journal_begins_again_from_a_copy(cluster, server):
     assert end.startswith("nothing is missing: the journal has all records of")
     server.query(f"DROP DATABASE {cluster.name}")
     server.query(f"CREATE DATABASE {cluster.name} OWNER tidings")
-    (end,) = cluster.mend(one.data).out
+    (end,) = cluster.mend(one.data, *insists).out
     assert end.startswith("the journal begins behind record ")
+    assert ("begin new epochs there" in end) == (not insists)
     for broker in (one, two, three):
         broker.restart()
     assert Set(two, "news").post(1).last == 3
     wait_last(one, "news", 3)
-    assert epoch(one, "news") == epoch(two, "news") == before
+    assert epoch(one, "news") == epoch(two, "news")
+    follows = Set(one, "news").state().get("follows")
+    assert follows == (None if insists else f"{before}-2")
+    assert (epoch(one, "news") == before) == bool(insists)
     assert last(Set(three, "news")) == 1
     assert "with tidingsd cluster join" in three.wait_said("posts are refused")
 
@@ -1443,6 +1449,33 @@ def test_a_copy_with_another_history_stays_without_a_better_one(cluster, site):
     two.wait_said("posts are refused")
     assert last(Set(two, "news")) == 1
     assert not (two.data / "replaced").exists()
+
+
+# R-456: what it gives up may be at readers. All sets begin new epochs, on each broker.
+def test_a_copy_with_another_history_that_is_given_up_begins_new_epochs(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b")
+    root = two.token = one.token = one.add_token("root", admin=True)
+    Set(one, "news").post(1)
+    wait_last(two, "news", 1)
+    two.stop()
+    Set(one, "news").post(2)
+    one.stop()
+    lose_records(cluster, 1)
+    cluster.query("DELETE FROM tidings_brokers WHERE name = 'a'")  # as five seconds would
+    two.restart()
+    Set(two, "news").post(1)
+    before = epoch(two, "news")
+    tokens = peer_tokens(cluster.path, two, root)
+    one.set_options(*cluster.options("a", "--cluster-from", two.url, "--peer-tokens", tokens))
+    one.restart()
+    one.wait_said("has joined the cluster anew")
+    new = change("http://example.com/new")
+    wait_for("a turn of the log", lambda: Set(two, "news").send(new).status == 200)
+    wait_last(one, "news", 3)
+    for broker in (one, two):
+        assert Set(broker, "news").state()["follows"] == f"{before}-2"
+        assert epoch(broker, "news") == epoch(one, "news") != before
 
 
 # A kill between any two moves of files: the next start goes on.

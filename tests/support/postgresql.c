@@ -223,7 +223,7 @@ postgresql_begin_cluster(const struct postgresql *p, const char *public_url)
                                        .patience_us = 10000000};
     struct problem why;
 
-    if (pg_cluster_begin(&options, public_url, &nowhere, &why))
+    if (pg_cluster_begin(&options, public_url, &nowhere, false, &why))
         fail_msg("%s", why.text);
 }
 
