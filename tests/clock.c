@@ -47,7 +47,9 @@ begin(void)
     const char *ms = getenv("TEST_LATE_WAITS_MS");
     struct timespec now;
 
-    late.tv_nsec = ms ? strtol(ms, NULL, 10) * 1000000 : 0;
+    if (ms)
+        late = (struct timespec){strtol(ms, NULL, 10) / 1000,
+                                 strtol(ms, NULL, 10) % 1000 * 1000000};
 
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
     day_ahead_us = (now.tv_sec / DAY_S * DAY_S + DAY_S + DAY_S / 2) * 1000000 -
@@ -422,7 +424,7 @@ nanosleep(const struct timespec *pause, struct timespec *left)
 static void
 be_late(void)
 {
-    if (late.tv_nsec && !skip_is_idle)
+    if ((late.tv_sec || late.tv_nsec) && !skip_is_idle)
         syscall(SYS_nanosleep, &late, NULL);
 }
 

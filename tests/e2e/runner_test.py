@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from tidings_test import fork_server
-from tidings_test.broker import BIN
+from tidings_test.broker import BIN, is_sanitized
 from tidings_test.waiting import wait_for
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
@@ -112,6 +112,15 @@ def test_a_hanging_end_fails_one_row(tmp_path, run):
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path)
     ended = run(*command, env=env, cwd=tmp_path, status=1)
     assert ended.out[-1].startswith("1 failed, 7 passed, 2 errors in"), ended.output()
+
+
+# The time of a unit test stands still; that of its watchdog does not.
+def test_a_unit_test_that_hangs_is_killed(run):
+    if is_sanitized():
+        pytest.skip("unit_lib is built for tests/run alone")
+    env = {"TEST_LATE_WAITS_MS": "900000", "TEST_WATCHDOG_S": "1"}
+    said = run(BIN.parent / "tests/unit_lib", "client/", env=env, status=1).output()
+    assert "client_test.c: killed, for it did not end within 1 s" in said
 
 
 # A program that is loaded once for all its starts: each is as any other start, also for
