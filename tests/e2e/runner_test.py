@@ -194,6 +194,29 @@ def test_a_signal_ends_all_that_a_run_has_started(tree, start, number):
     assert made == []
 
 
+HALTS = """
+import os, signal, subprocess
+
+def test_halts_a_program_while_another_one_that_was_let_go_ends():
+    halted = subprocess.Popen(("sleep", "900"))
+    halted.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, halted.pid, os.WSTOPPED)
+    subprocess.run(("sh", "-c", "sleep 0.1 &"), stdout=subprocess.PIPE)
+    halted.kill()
+"""
+
+
+# Else the kernel takes the group of all tests for one that has lost its terminal.
+def test_a_test_may_halt_a_program(tree, run):
+    (tree / "halts_test.py").write_text(HALTS)
+    ctest = f'*) exec "{ISOLATED}" 900 "{tree}/tests/pytest_server" "{tree}/halts_test.py"; esac'
+    looks = STUBS["ctest"].partition(" esac")[0]
+    (tree / "bin/ctest").write_text(f"#!/bin/sh\n{looks} {ctest}\n")
+    ended = run("setsid", "--wait", tree / "tests/run", env=in_tree(tree))
+    assert any(line.startswith("1 passed in ") for line in ended.out), ended.output()
+    assert ended.out[-1] == "0 passed, 0 failed"  # this ctest wrote no log
+
+
 def test_names_its_short_form_first(tree, start):
     env = in_tree(tree)
     running = start(tree / "tests/run", env=env)
