@@ -287,12 +287,19 @@ def test_ci_runs_what_the_night_ran_before_a_change(ci_tree, run):
 
     env = in_tree(ci_tree) | {"BAD": "none", "DOES": "true"}
     git("init", "-q")
-    for change, line in (("base/a.c", "rest     same "), ("broker/cluster/a.c", "rest     ok ")):
+    builds = "tests/builds.txt"
+    (ci_tree / builds).write_text("")
+    for change, text, line in (
+        ("base/a.c", "int a;", "same"),
+        (builds, "e2e/a asan", "same"),
+        (builds, "e2e/a nightly", "ok"),
+        ("broker/cluster/a.c", "int a;", "ok"),
+    ):
         git("add", "-A")
         git("commit", "-q", "--allow-empty", "-m", "one")
         (commit,) = git("rev-parse", "HEAD")
         keep_nights(ci_tree, f"rest\t2026-01-01 00:00\t{commit}\t9\tok, 7 passed, 0 failed\t\n")
-        (ci_tree / change).write_text("int a;\n")
+        (ci_tree / change).write_text(f"{text}\n")
         git("add", change)
         ended = run(ci_tree / ".ci/run", env=env)
-        assert any(shown.startswith(line) for shown in ended.out), ended.output()
+        assert any(shown.startswith(f"rest     {line} ") for shown in ended.out), ended.output()
