@@ -21,6 +21,10 @@ afterEach(() => {
     broker = undefined;
 });
 
+// Of a test that waits for ever: what it has asked.
+process.prependListener('beforeExit', () => broker && console.error('asked, and then nothing came:', broker.requests,
+    'answers left:', broker.answers.length));
+
 /* Server-sent events */
 
 const STREAMS = [
