@@ -201,7 +201,12 @@ def test_halts_a_program_while_another_one_that_was_let_go_ends():
     halted = subprocess.Popen(("sleep", "900"))
     halted.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, halted.pid, os.WSTOPPED)
-    subprocess.run(("sh", "-c", "sleep 0.1 &"), stdout=subprocess.PIPE)
+    reads, holds = os.pipe()
+    shell = ("sh", "-c", f"cat <&{reads} &")
+    with subprocess.Popen(shell, stdout=subprocess.PIPE, pass_fds=(reads,)) as let_go:
+        let_go.wait()
+        os.close(holds)  # which ends it
+        let_go.stdout.read()
     halted.kill()
 """
 
