@@ -18,8 +18,9 @@ MUST_CHECK enum status pg_cluster_begin(const struct pg_options *options,
                                         bool has_new_epochs,
                                         struct problem *why);
 
-/* The next turn begins new epochs of all sets, behind `place` or later: a copy
- * of another history is given up, whose entries readers may have (R-456). */
+/* Has the next turn begin new epochs of all sets. The caller, whose new copy is
+ * at `place`, gives up one of another history, and readers may have entries of
+ * that (R-456). */
 MUST_CHECK enum status
 pg_cluster_begin_epochs(const struct pg_options *options,
                         const struct journal_place *place, struct problem *why);
