@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "broker/access/checkpoint_keys.h"
 #include "broker/archive/checkpoints.h"
 #include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"
@@ -16,6 +17,9 @@
 
 /* Cosignatures of one witness take some hundred bytes. */
 #define ANSWER_MAX ((size_t)16 * 1024)
+
+/* Behind the URL of a witness. */
+#define ADD_CHECKPOINT "/add-checkpoint"
 
 /* A witness may have cosigned a later size than we believe: then it says which.
  * More often in a row it does not mean it. */
@@ -101,7 +105,7 @@ read_option(const char *text, struct witnesses *w, struct problem *why)
                            "--witness: there are more than %d", WITNESSES_MAX);
         while (url.size > 0 && url.data[url.size - 1] == '/')
             url.size--;
-        if (asprintf(&one->url, "%.*s/add-checkpoint", SLICE_ARG(url)) < 0)
+        if (asprintf(&one->url, "%.*s" ADD_CHECKPOINT, SLICE_ARG(url)) < 0)
             return problem_memory(why);
         w->n++;
         if (!uri_is_web(one->url) || key.size == 0)
@@ -295,6 +299,90 @@ pause_set(struct witness *me, const struct candidate *c, struct standing *s,
     metrics_add_label(METRIC_WITNESS_REFUSALS, me->number, 1);
 }
 
+/* True if our key has signed a checkpoint of that origin, in `text`, of which
+ * the log is no continuation. */
+static bool
+was_signed_otherwise(const struct candidate *c, const struct head *head,
+                     const char *origin, struct slice text)
+{
+    struct registry *registry = c->set->registry;
+    struct buf lines = {.max = NOTE_BYTES_MAX};
+    struct checkpoint checkpoint;
+    struct tree_view view;
+    struct note_key key;
+    struct note note;
+    struct slice rest;
+    uint64_t time_s;
+    bool is_ours = false, is_other = false;
+
+    checkpoint_keys_write(registry->checkpoint_keys, origin, &lines);
+    rest = buf_slice(&lines);
+    if (!note_read(text, &note, NULL) &&
+        !checkpoint_read(&note, &checkpoint, NULL) &&
+        slice_is(checkpoint.origin, origin))
+        while (!is_ours && rest.size > 0)
+            is_ours = !note_key_read(slice_take(&rest, '\n'), &key, NULL) &&
+                      !note_check(&note, &key, &time_s, NULL);
+    if (is_ours && checkpoint.size <= head->last) {
+        is_other =
+            !tree_view_open(&view, set_path(c->set, "").text, registry->log,
+                            c->set->log, head, checkpoint.size, NULL) &&
+            !digest_is_equal(&view.root, &checkpoint.root);
+        tree_view_close(&view);
+    }
+    buf_fini(&lines);
+    return is_ours && (is_other || checkpoint.size > head->last);
+}
+
+/* A witness refuses, which may know more of the log than this copy has, because
+ * the whole data directory is an older one (R-456). It is believed if its own
+ * checkpoint of the log, at HASH/checkpoint, has a signature of our key: then
+ * the log goes on in a new epoch, and the witness is asked for that. In a
+ * cluster the journal knows what is lost, and a copy may just be behind. */
+static bool
+goes_on_in_new_epoch(struct witness *me, struct candidate *c)
+{
+    struct registry *registry = me->all->registry;
+    struct buf url = {.max = SIZE_MAX}, text = {.max = NOTE_BYTES_MAX};
+    char origin[NOTE_NAME_SIZE];
+    struct call wish = {.method = CALL_GET,
+                        .timeout_us = TIMEOUT_US,
+                        .max_answer = NOTE_BYTES_MAX};
+    const struct call *call;
+    struct head head, now;
+    struct digest hash;
+    bool is_lost = false;
+
+    if (log_is_shared(registry->log) || !log_head(c->set->log, &head))
+        return false;
+    checkpoint_origin(origin, registry->options.public_url, c->set->name,
+                      head.epoch);
+    digest_sha256(&hash, slice_of(origin));
+    buf_add(&url, me->url, strlen(me->url) - strlen(ADD_CHECKPOINT));
+    BUF_ADD(&url, "/");
+    buf_add_hex(&url, hash.bytes, DIGEST_SIZE);
+    buf_add(&url, "/checkpoint", sizeof("/checkpoint"));
+    wish.url = url.data;
+    call = blocking_run(me->calls, &wish, &text);
+    if (call->failure == CALL_ANSWERED && call->status == 200 && !call->is_cut)
+        is_lost = was_signed_otherwise(c, &head, origin, buf_slice(&text));
+    pthread_mutex_lock(&me->all->lock); /* another one may have found it, too */
+    if (is_lost)
+        is_lost = log_head(c->set->log, &now) &&
+                  (strcmp(now.epoch, head.epoch) != 0 ||
+                   !log_begin_epoch(registry->log, c->set->log,
+                                    "a witness has cosigned what the key has "
+                                    "signed, and the log has not, as of an "
+                                    "older copy",
+                                    NULL));
+    if (is_lost)
+        c->of[me->number].size = 0;
+    pthread_mutex_unlock(&me->all->lock);
+    buf_fini(&url);
+    buf_fini(&text);
+    return is_lost;
+}
+
 /* Keeps the cosignature in an answer to `checkpoint`; false: it has none by the
  * key of this witness, of this checkpoint. */
 static bool
@@ -330,6 +418,18 @@ keep_cosignature(struct witness *me, struct candidate *c,
     return is_there;
 }
 
+/* The witness refuses. True: ask again. */
+static bool
+goes_on_or_pause(struct witness *me, struct candidate *c,
+                 const struct call *call)
+{
+    bool goes_on = goes_on_in_new_epoch(me, c);
+
+    if (!goes_on)
+        pause_set(me, c, &c->of[me->number], call);
+    return goes_on;
+}
+
 /* True if the answer says of which size the witness has the set: asked again,
  * it may cosign. Another broker of the cluster may have been earlier; or the
  * log went back. */
@@ -342,10 +442,8 @@ take_size(struct witness *me, struct candidate *c, const struct call *call)
     uint64_t size;
 
     if (!number_read(line, &size) || rest.size > 0 || size == s->size ||
-        !log_head(c->set->log, &head) || size > head.last) {
-        pause_set(me, c, s, call);
-        return false;
-    }
+        !log_head(c->set->log, &head) || size > head.last)
+        return goes_on_or_pause(me, c, call);
     s->size = size;
     if (size > c->size)
         s->retry_us =
@@ -366,6 +464,9 @@ take_answer(struct witness *me, struct candidate *c, const struct call *call,
         fail_witness(me, call->why);
     } else if (call->status == 409) {
         return take_size(me, c, call);
+    } else if (call->status / 100 == 4 && call->status != 404 &&
+               call->status != 429) {
+        return goes_on_or_pause(me, c, call);
     } else if (call->status / 100 == 4 || call->status == 503) {
         pause_set(me, c, &c->of[me->number], call);
     } else if (call->status != 200 || call->is_cut ||

@@ -23,6 +23,9 @@
  * so a witness sees one log, and each broker has the cosignatures that it
  * serves. A witness answers 409 where another broker was earlier.
  *
+ * A witness may know more of a log than the broker, whose directory is an older
+ * copy: see goes_on_in_new_epoch.
+ *
  * Threads: each witness has one, and calls of its own: no witness delays
  * another, or anything else. `lock` guards candidates; nobody waits while
  * holding it but for the disk.

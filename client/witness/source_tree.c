@@ -3,8 +3,10 @@
 #include "base/clock.h"
 #include "client/lib/fetch.h"
 
-/* The address of the first list: the lists of a set are numbered. */
-#define FIRST_LIST "/changes/000000000001.xml"
+/* The address of the first list: the lists of a set are numbered. And of the
+ * last one. */
+#define FIRST_LIST  "/changes/000000000001.xml"
+#define LATEST_LIST "/changes/latest.xml"
 
 /* Silence of a source. */
 #define SILENCE_S 5
@@ -105,23 +107,33 @@ source_tree_read(struct td_client *client, const char *set_url,
 {
     struct reading r = {.size = size, .until_ms = until_ms};
     struct source_tree other = {.edge.size = 0};
+    char url[LIST_HREF_MAX + sizeof(FIRST_LIST)];
     enum status rc = STATUS_OK;
 
     if (tree->chain.last > size) /* an earlier checkpoint: all over again */
         tree = &other;
     while (!rc && tree->chain.last < size) {
-        char url[LIST_HREF_MAX + sizeof(FIRST_LIST)];
-
         snprintf(url, sizeof(url), "%s%s",
                  tree->chain.epoch[0] ? tree->chain.next : set_url,
                  tree->chain.epoch[0] ? "" : FIRST_LIST);
         rc = read_list(client, url, tree, &r);
     }
-    /* Earlier lists may be of epochs that it follows. */
+    /* Earlier lists may be of epochs that it follows, perhaps all that have
+     * entries: the latest list is of the present one. */
     if ((!rc || rc == STATUS_STOPPED || rc == STATUS_NOT_FOUND) && r.found[0] &&
-        strcmp(r.found, epoch) != 0)
-        return client_fail(client, STATUS_CONFLICT,
-                           "the set has another epoch now");
+        strcmp(r.found, epoch) != 0) {
+        struct reading latest = {.size = size, .until_ms = until_ms};
+        struct source_tree none = {.edge.size = 0};
+        enum status found;
+
+        snprintf(url, sizeof(url), "%s" LATEST_LIST, set_url);
+        found = read_list(client, url, &none, &latest);
+        if (!latest.found[0])
+            return found ? found : STATUS_NOT_FOUND;
+        if (strcmp(latest.found, epoch) != 0)
+            return client_fail(client, STATUS_CONFLICT,
+                               "the set has another epoch now");
+    }
     *at = r.rc == STATUS_STOPPED ? r.edge : tree->edge;
     return r.rc == STATUS_STOPPED ? STATUS_OK : rc;
 }

@@ -293,6 +293,7 @@ def test_a_lying_witness_is_not_believed_and_delays_nobody(news, start_witness, 
             ]
             assert counts[0] == 0 and sum(counts) > 0
             assert len(liar.bodies) <= 12
+        assert "a set goes on in a new epoch" not in news.broker.process.errors()
     finally:
         liar.end()
 
@@ -362,6 +363,42 @@ def test_a_witness_with_an_earlier_state_says_so_and_cosigns(
     (news.broker.data / "sets/news/changes/checkpoint.witnessed").unlink()
     news.broker.start()
     assert check_cosigned(witnessed(news, 64), one.verifier)
+
+
+@pytest.mark.parametrize("posts", (1, 70), ids=("shorter", "longer"))
+def test_an_older_data_directory_goes_on_in_a_new_epoch(
+    news, start_witness, log_key, run, tmp_path, posts
+):
+    """Nothing in the directory says that it is a snapshot; the witness has what the key has
+    signed since."""
+    one = start_witness(log_key(news), f"{news.broker.url}/")
+    restart(news.broker, "--witness", one.option)
+    witnessed(news, 3)
+    news.broker.stop()
+    shutil.copytree(news.broker.data, tmp_path / "snapshot")
+    news.broker.start()
+    news.post(60)
+    followed = ("follow", news.url, "--state", tmp_path / "state", "--from-start")
+    followed += ("--until-caught-up", "--key", one.keys)
+    run("tidings", *followed)
+    former = witnessed(news, 63).split("\n")[0]
+    news.broker.stop()
+    shutil.rmtree(news.broker.data)
+    shutil.copytree(tmp_path / "snapshot", news.broker.data)
+    one.kill()
+    news.broker.start()
+    news.post(posts, 1000)
+    assert news.get("checkpoint").text.startswith(former + "\n")
+    one.start()
+    said = news.broker.wait_said("a set goes on in a new epoch")
+    assert "a witness has cosigned what the key has signed" in said
+    log_key(news)
+    one.kill()
+    one.start()
+    restart(news.broker)  # a witness without the key has said 404, which waits for an hour
+    assert not witnessed(news, 3 + posts).startswith(former)
+    said = run("tidings", *followed, status=None).errors()
+    assert "a new log that follows" in said
 
 
 BAD_OPTIONS = {
