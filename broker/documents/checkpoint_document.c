@@ -98,13 +98,13 @@ tile_open(const struct document_wish *wish, struct document *document,
           struct problem *why)
 {
     struct slice query = wish->rest, path = slice_take(&query, '?');
+    struct file_path dir = set_path(wish->set, "");
     struct digest hashes[TILE_WIDTH];
-    struct registry *registry = wish->registry;
     struct buf bytes = {.max = TILE_BYTES};
     struct tree_view view;
     unsigned level, width;
     uint64_t number;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     if (!tree_tile_read(path, &level, &number, &width))
         return problem(why, STATUS_NOT_FOUND,
@@ -115,15 +115,19 @@ tile_open(const struct document_wish *wish, struct document *document,
     if (query.size > 0 && !slice_is(query, wish->head.epoch))
         return problem(why, STATUS_NOT_FOUND, "the set is of another epoch: %s",
                        wish->head.epoch);
-    rc = tree_view_open(&view, set_path(wish->set, "").text, registry->log,
-                        wish->set->log, &wish->head, 0, why);
-    if (!rc && tree_tile_width(view.size, level, number) < width)
-        rc = problem(why, STATUS_NOT_FOUND,
-                     "the tree has no such tile: its size is %" PRIu64,
-                     view.size);
-    if (!rc)
-        rc = view.tiles.read(&view.tiles, level, number, width, hashes, why);
-    tree_view_close(&view);
+    if (width < TILE_WIDTH ||
+        tree_read_row(dir.text, &wish->head, level, number, hashes, NULL)) {
+        rc = tree_view_open(&view, dir.text, wish->registry->log,
+                            wish->set->log, &wish->head, 0, why);
+        if (!rc && tree_tile_width(view.size, level, number) < width)
+            rc = problem(why, STATUS_NOT_FOUND,
+                         "the tree has no such tile: its size is %" PRIu64,
+                         view.size);
+        if (!rc)
+            rc =
+                view.tiles.read(&view.tiles, level, number, width, hashes, why);
+        tree_view_close(&view);
+    }
     if (!rc)
         buf_add(&bytes, hashes, (size_t)width * DIGEST_SIZE);
     rc = document_of_text(document, &bytes, rc, why);

@@ -253,6 +253,33 @@ read_folded(struct tree_view *v, const char *dir, const struct head *head,
     return STATUS_OK;
 }
 
+enum status
+tree_read_row(const char *dir, const struct head *head, unsigned level,
+              uint64_t number, struct digest hashes[TILE_WIDTH],
+              struct problem *why)
+{
+    struct file_path path = file_path("%s/%s", dir, TREE_FILE);
+    struct buf row = {.max = TILE_BYTES};
+    struct db db = {.handle = NULL};
+    enum status rc = access(path.text, F_OK)
+                         ? STATUS_NOT_FOUND
+                         : db_open(&db, path.text, DB_READER, why);
+
+    if (!rc)
+        rc = db_find(&db, NULL, why, NULL,
+                     "SELECT hashes FROM tiles, state WHERE level=? AND"
+                     " number=? AND is_whole AND epoch=? AND seq<=?",
+                     DB_VALUES(level, number, head->origin, head->last),
+                     DB_INTO(&row));
+    if (!rc && row.size < TILE_BYTES)
+        rc = STATUS_NOT_FOUND;
+    if (!rc)
+        memcpy(hashes, row.data, TILE_BYTES);
+    buf_fini(&row);
+    db_close(&db);
+    return rc;
+}
+
 /* Decides how many leaves the tree has, and hashes the entries of the log that
  * are in no row. */
 static enum status

@@ -56,3 +56,11 @@ MUST_CHECK enum status tree_view_open(struct tree_view *view, const char *dir,
                                       const struct head *head, uint64_t upto,
                                       struct problem *why);
 void tree_view_close(struct tree_view *view);
+
+/* Reads a tile of 256 hashes from its row alone: no entry is hashed, and no
+ * root made. STATUS_NOT_FOUND: it is not folded so far, or the tree is not
+ * whole. May block. */
+MUST_CHECK enum status tree_read_row(const char *dir, const struct head *head,
+                                     unsigned level, uint64_t number,
+                                     struct digest hashes[TILE_WIDTH],
+                                     struct problem *why);
