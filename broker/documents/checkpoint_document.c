@@ -111,7 +111,7 @@ tile_open(const struct document_wish *wish, struct document *document,
                        "the address of a tile is LEVEL/NUMBER or "
                        "LEVEL/NUMBER.p/WIDTH, such as 0/x001/234.p/17");
     /* A later set of this name has other tiles at the same addresses: only one
-     * with the epoch, LEVEL/NUMBER?EPOCH, stays for ever. */
+     * with the epoch, before it or LEVEL/NUMBER?EPOCH, stays for ever. */
     if (query.size > 0 && !slice_is(query, wish->head.epoch))
         return problem(why, STATUS_NOT_FOUND, "the set is of another epoch: %s",
                        wish->head.epoch);
@@ -132,7 +132,7 @@ tile_open(const struct document_wish *wish, struct document *document,
         buf_add(&bytes, hashes, (size_t)width * DIGEST_SIZE);
     rc = document_of_text(document, &bytes, rc, why);
     if (!rc)
-        document->is_final = query.size > 0;
+        document->is_final = query.size > 0 || wish->names_epoch;
     return rc;
 }
 

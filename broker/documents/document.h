@@ -55,6 +55,7 @@ struct document_wish {
     const struct web_file *file; /* for web_file_open */
     enum memento_form memento;   /* for timemap_open */
     struct slice rest;    /* of the path: a digest; or a URI, with its query */
+    bool names_epoch;     /* the address has the epoch of `head` */
     enum link_kind topic; /* for notifications_open */
     int64_t at_us; /* of a past state; Accept-Datetime; DATETIME_NONE: none */
     struct identity_provider *provider; /* for landing_open */

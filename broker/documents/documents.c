@@ -89,6 +89,12 @@ static const struct document_found documents[] = {
     {"/sets/{set}/timemap/link/{uri}", timemap_open, "application/link-format"},
     {"/sets/{set}/timemap/json/{uri}", timemap_open, "application/json",
      .memento = MEMENTO_JSON},
+    /* The origin of the log is the prefix of its tree, as tlog-tiles has it. */
+    {"/sets/{set}/{epoch}/checkpoint", checkpoint_open, TEXT,
+     .effort = EFFORT_ANSWER},
+    {"/sets/{set}/{epoch}/tile/{tile}", tile_open, "application/octet-stream",
+     .effort = EFFORT_ANSWER},
+    {"/sets/{set}/{epoch}/proof", proof_open, TEXT, .effort = EFFORT_ANSWER},
 };
 
 enum status
@@ -155,13 +161,15 @@ documents_find(struct slice path, struct document_found *found)
         (void)documents_row(i, found);
         if (found->has_set)
             found->set = *hole++;
+        if (strstr(pattern, "{epoch}"))
+            found->epoch = *hole++;
         if ((!strstr(pattern, "{list}") ||
              read_list_number(*hole++, &found->number)) &&
             (!strstr(pattern, "{last}") ||
              read_list_number(*hole, &found->last))) {
             slash = memrchr(path.data, '/', path.size); /* as patterns have */
             found->rest = found->has_set
-                              ? holes[1]
+                              ? holes[found->epoch.size > 0 ? 2 : 1]
                               : slice_between(slash + 1, path.data + path.size);
             return STATUS_OK;
         }

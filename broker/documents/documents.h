@@ -27,8 +27,9 @@ struct document_found {
     bool has_page;   /* it has a page for people */
     bool is_range;   /* `number` to `last`; else part `last` of `number` */
     bool has_set;
-    struct slice set;  /* as in the path */
-    struct slice rest; /* likewise: the part behind its name; without a set,
+    struct slice set;   /* as in the path */
+    struct slice epoch; /* likewise; empty: the present one, whichever it is */
+    struct slice rest;  /* likewise: the part behind its name; without a set,
                           the last part */
     uint64_t number, last;
 };

@@ -301,6 +301,17 @@ read_wished_time(const struct route_call *call, struct opening *o)
     return STATUS_OK;
 }
 
+/* An address that names an epoch is of that alone. */
+static enum status
+check_epoch(struct opening *o, struct problem *why)
+{
+    o->wish.names_epoch = o->found.epoch.size > 0;
+    return o->wish.names_epoch && !slice_is(o->found.epoch, o->wish.head.epoch)
+               ? problem(why, STATUS_NOT_FOUND,
+                         "the set is of another epoch: %s", o->wish.head.epoch)
+               : STATUS_OK;
+}
+
 /* The route with a set is that of its resources. */
 enum status
 handle_documents_get(const struct route_call *call)
@@ -328,6 +339,7 @@ handle_documents_get(const struct route_call *call)
             return STATUS_OK; /* answered */
         o.is_of_few = set_is_private(o.wish.set) ||
                       !authorization_everyone_reads(call->http, o.wish.set);
+        o.status = check_epoch(&o, call->why);
     }
     o.wish.kind = o.found.kind;
     o.wish.number = o.found.number;

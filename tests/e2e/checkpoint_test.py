@@ -121,12 +121,19 @@ def test_a_checkpoint_signs_all_entries(start_broker, run, n):
                 for i in range(256 * number, 256 * number + width)
             ]
             assert answer.body == b"".join(wanted)
-            assert "immutable" in news.get(f"{path}?{epoch}")["Cache-Control"]
+            for lasting in (f"{path}?{epoch}", f"{epoch}/{path}"):
+                answer = news.get(lasting)
+                assert answer.body == b"".join(wanted) and "immutable" in answer["Cache-Control"]
     if n > 2 * 300:  # whole tiles that are folded come from their rows
         wait_for("the fold", lambda: (news.folder / "changes/checkpoint").exists())
         assert news.get("tile/0/001").body == b"".join(hashes[256:512])
     for path in ("tile/0/x001/000", "tile/9/000", "tile/0/000.p/0", f"tile/0/000.p/1?{'0' * 16}"):
         assert news.get(path).status == 404, path
+    prefix = found.origin.removeprefix(f"{news.broker.url.partition('//')[2]}/sets/news/")
+    signed = news.get(f"{prefix}/checkpoint").text.partition("\n\n")[0]
+    assert f"\n\n{signed}\n\n" in news.get(f"{prefix}/proof?seq=1").text
+    for path in ("checkpoint", "proof?seq=1", "tile/0/000.p/1"):
+        assert news.get(f"{'0' * 16}/{path}").status == 404
     assert news.get(f"proof?seq={n + 1}").status == 404
     assert news.get("proof?seq=0").status == 400
     assert news.get("proof").status == 400

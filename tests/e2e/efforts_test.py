@@ -51,6 +51,9 @@ LONG = {
     "/sets/{set}/checkpoint": ("checkpoint",),
     "/sets/{set}/tile/{tile}": ("tile/0/000",),
     "/sets/{set}/proof": ("proof?seq=1",),
+    "/sets/{set}/{epoch}/checkpoint": ("{epoch}/checkpoint",),
+    "/sets/{set}/{epoch}/tile/{tile}": ("{epoch}/tile/0/000",),
+    "/sets/{set}/{epoch}/proof": ("{epoch}/proof?seq=1",),
 }
 
 
@@ -64,6 +67,8 @@ def test_names_all_long_work(run):
 def ask(news, row, request):
     """The answer to a request of LONG."""
     target, *body = request if isinstance(request, tuple) else (request,)
+    if "{epoch}" in target:
+        target = target.replace("{epoch}", news.state()["epoch"])
     method = "POST" if row.startswith("POST") else "GET"
     form = (b"", "application/x-www-form-urlencoded") if method == "POST" else (None, None)
     if target.startswith("oai?") and method == "POST":

@@ -163,7 +163,7 @@ def reason_of(answer):
 def filled(path):
     path = re.sub("{(list|last)}", "000000000001", re.sub("{(set|relay)}", "none", path))
     path = path.replace("{page}", "hub.html").replace("{digest}", "0" * 64)
-    path = path.replace("{tile}", "0/000").replace("{uri}", "http://a.example/")
+    path = path.replace("{tile}", "0/000").replace("{uri}", "http://a.example/").replace("{epoch}", "0" * 16)
     return path.replace("{id}", "1").replace("{token}", "none")
 
 

@@ -62,7 +62,7 @@ def paths_of(name):
     for path in [*(r.path for r in routes.ROUTES.values()), *routes.DOCUMENTS]:
         if "{set}" in path:
             path = re.sub("{set}", name, path).replace("{page}", "hub.html").replace("{digest}", CONTENT)
-            path = path.replace("{tile}", "0/000")
+            path = path.replace("{tile}", "0/000").replace("{epoch}", "0" * 16)
             path = path.replace("{uri}", f"http://a.example/{name}")
             yield re.sub("{(list|last|id)}", NUMBER, path).replace("{id}", "1")
     yield f"/sets/{name}/nothing"

@@ -92,7 +92,7 @@ def guarded(start_broker, site, faults):
 def filled(path):
     path = re.sub("{(set|relay)}", "news", path)
     path = re.sub("{(list|last)}", LIST, path).replace("{page}", "hub.html").replace("{digest}", 64 * "0").replace("{tile}", "0/000")
-    path = path.replace("{uri}", "http://a.example/")
+    path = path.replace("{uri}", "http://a.example/").replace("{epoch}", 16 * "0")
     return path.replace("{id}", "1").replace("{token}", "none")
 
 

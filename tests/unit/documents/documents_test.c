@@ -52,6 +52,9 @@ TEST(finds_each_document_by_its_path)
          1234567890123},
         {"/sets/demo/changes/9999999999999999999.xml", changelist_open, "demo",
          UINT64_C(9999999999999999999)},
+        {"/sets/demo/9f2c5b7d01e4a683/checkpoint", checkpoint_open, "demo", 0},
+        {"/sets/demo/9f2c5b7d01e4a683/tile/0/x001/234", tile_open, "demo", 0},
+        {"/sets/demo/r/http://a.example/checkpoint", content_open, "demo", 0},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
