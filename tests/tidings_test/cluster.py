@@ -191,9 +191,9 @@ class Cluster(Leases):
         """The set as each member sees it."""
         return [member.set(name) for member in self.members]
 
-    def wait_same(self):
-        """Wait until all members have what the first one has."""
-        first, *others = self.sets("wait-same")
+    def wait_same(self, *members):
+        """Wait until these members (or all) have what the first one has."""
+        first, *others = (one.set("wait-same") for one in members or self.members)
         last = first.post().last
         for one in others:
             one.wait_last(last)
