@@ -249,8 +249,9 @@ export interface VerifierKey {
 export class CheckpointError extends TidingsError {
     fault: 'malformed' | 'origin' | 'signature' | 'witnesses' | 'smaller' | 'root' | 'inconsistent' |
         'digest';
-    /** The texts that contradict each other: the last checkpoint, or the position with its digest,
-     * and this checkpoint. */
+    /** The texts that contradict each other: the last checkpoint, or the position with its digest;
+     * this checkpoint; and, if these are not enough, what its tree has instead, and the way from
+     * there to its root. Joined by "\n" they are a file that `tidings verify` judges. */
     evidence: string[];
 }
 

@@ -72,7 +72,7 @@ export class TidingsError extends Error {
  * "signature", "witnesses" (too few, or wrong), "smaller" (than the one before, and later), "root"
  * (another root of the same size), "inconsistent" (its tree does not continue the one before) or
  * "digest" (its tree has another history at the position). `evidence`: the texts that contradict
- * each other.
+ * each other; joined by "\n" they convince whoever has the verifier key (`tidings verify`).
  */
 export class CheckpointError extends TidingsError {
     constructor(fault, message, ...evidence) {
@@ -398,6 +398,11 @@ function fromBase64(text, size) {
     return bytes.length === size && btoa(String.fromCharCode(...bytes)) === text ? bytes : undefined;
 }
 
+/** A line of a proof. */
+function toLine(hash) {
+    return `${btoa(String.fromCharCode(...hash))}\n`;
+}
+
 function isSame(one, other) {
     return one.join() === other.join();
 }
@@ -611,17 +616,22 @@ export async function checkProgress(before, checkpoint, { epoch, seq }, digest, 
     if (!globalThis.crypto?.subtle)
         return;
     // Tiles that lead to no other tree contradict nothing: they come from a cache, or a broken disk.
-    const accuse = async (leads, ...fault) => {
-        if (!await leads)
+    // Where they do, what the tree has instead, and the way from there to its root, convince others.
+    const accuse = async (instead, leads, fault, message, earlier) => {
+        const way = [];
+        const noted = async (begin, end) => way[way.push(await tiles(begin, end)) - 1];
+        if (!await leads(instead, noted))
             throw new Lost(`the tiles of ${origin} do not lead to its root`, OLDER_PAUSE_MS);
-        demand(false, ...fault);
+        const proof = `${toLine(instead)}\n${way.map(toLine).join('')}\n`;
+        throw new CheckpointError(fault, `${origin}: ${message}`, earlier, text, proof);
     };
     if (!await isContinued(kept, checkpoint, tiles))
-        await accuse(isContinued({ ...kept, root: await tiles(0, kept.size) }, checkpoint, tiles), 'inconsistent',
-            `its ${size} entries do not continue the first ${kept.size}`, kept.text);
+        await accuse(await tiles(0, kept.size), (own, way) => isContinued({ ...kept, root: own }, checkpoint, way),
+            'inconsistent', `its ${size} entries do not continue the first ${kept.size}`, kept.text);
     const bytes = digestBytes(digest);
     if (bytes && seq > 0 && seq <= size && !await isIncluded(bytes, seq - 1, checkpoint, tiles))
-        await accuse(climb(await tiles(seq - 1, seq), seq - 1, seq, 0, size, tiles).then(([, all]) => isSame(root, all)),
+        await accuse(await tiles(seq - 1, seq),
+            (own, way) => climb(own, seq - 1, seq, 0, size, way).then(([, all]) => isSame(root, all)),
             'digest', `its entry ${seq} is not the one that came`, `${epoch}-${seq} ${digest}\n`);
 }
 

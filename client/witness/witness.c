@@ -279,41 +279,44 @@ check_signatures(const struct witness *w, const struct request *r,
             status = 0;
         else if (status == 404)
             status = 403;
+        key.kind = NOTE_COSIGNATURE; /* its time, if it has one */
+        (void)note_copy_signature(&r->note, &key, to);
     }
     return status;
 }
 
-/* Stores what a log has signed, and what we know. */
+/* Stores what a log has signed beside what contradicts it: the checkpoint that
+ * was cosigned before, which `tidings verify` judges (R-455); or `own`, the root
+ * of the lists, which nobody has signed: a stranger has only our word for it. */
 static void
-keep_evidence(struct witness *w, const struct followed *f,
-              const struct request *r, struct slice request,
-              const struct digest *own)
+keep_contradiction(struct witness *w, const struct followed *f,
+                   const struct request *r, struct slice request,
+                   const struct digest *own)
 {
     struct buf text = {.max = 3 * NOTE_BYTES_MAX};
     struct problem why = {""};
     char name[64], line[2048];
 
     (void)slice_skip_past(&request, "\n\n");
-    buf_add_slice(&text, request);
-    if (own) {
-        char root[DIGEST_TEXT_SIZE + 1] = "";
-
-        digest_write(root, own);
-        buf_add_format(&text, "\nits lists have the root %s\n", root);
+    if (!own) {
+        buf_add_slice(&text, buf_slice(&f->checkpoint));
+        BUF_ADD(&text, "\n");
     }
-    BUF_ADD(&text, "\ncosigned before:\n");
-    buf_add_slice(&text, buf_slice(&f->checkpoint));
-    BUF_ADD(&text, "\n");
-    snprintf(name, sizeof(name), "evidence-%.16s-%" PRIu64, f->hash,
-             r->checkpoint.size);
+    buf_add_slice(&text, request);
+    if (own)
+        buf_add_format(&text, "\nits lists have the root %s\n",
+                       digest_text(own).text);
+    snprintf(name, sizeof(name), "%s-%.16s-%" PRIu64,
+             own ? "lists" : "evidence", f->hash, r->checkpoint.size);
     if (!text.failed)
         (void)!file_store_in(w->options->dir, name, buf_slice(&text), false,
                              &why);
     buf_fini(&text);
-    snprintf(line, sizeof(line),
-             "%.*s has signed another history than it shows: %s/%s%s%s",
-             SLICE_ARG(slice_cut(r->checkpoint.origin, 200)), w->options->dir,
-             name, why.text[0] ? ": " : "", why.text);
+    snprintf(line, sizeof(line), "%.*s %s: %s/%s%s%s",
+             SLICE_ARG(slice_cut(r->checkpoint.origin, 200)),
+             own ? "has signed another history than its lists show"
+                 : "has signed two histories",
+             w->options->dir, name, why.text[0] ? ": " : "", why.text);
     w->options->on_text(line, NULL);
 }
 
@@ -373,7 +376,7 @@ compare_root(struct witness *w, struct followed *f, const struct request *r,
         w->is_unread = rc == STATUS_BUSY;
     } else if (!digest_is_equal(&root, &new->root)) {
         say_reply(reply, 422, "the lists of the set have another root");
-        keep_evidence(w, f, r, body, &root);
+        keep_contradiction(w, f, r, body, &root);
     }
 }
 
@@ -440,7 +443,7 @@ judge(struct witness *w, struct slice body, int64_t reading_ms,
         say_reply(reply, 500, "the state of this witness cannot be read");
     else if (!check_request(&f, &r, reply) && reply->status == 422 &&
              r.old == r.checkpoint.size && r.old > 0)
-        keep_evidence(w, &f, &r, body, NULL);
+        keep_contradiction(w, &f, &r, body, NULL);
     if (!reply->status && r.old < r.checkpoint.size) {
         reply->is_later = reading_ms == 0;
         if (reading_ms > 0) {

@@ -20,7 +20,8 @@
  *     DIR/witness.key      "# " and our verifier key, and the secret in base64
  *     DIR/witness.db       each log: its last cosigned checkpoint, and how far
  *                          its closed lists were read
- *     DIR/evidence-*       what a log has signed twice
+ *     DIR/evidence-*       what a log has signed twice (verify_evidence.c)
+ *     DIR/lists-*          what it has signed, and its lists do not have
  *
  * One request is judged at a time, so none overtakes another. The state has
  * DIR alone (DB_OWN): no second witness can cosign with it.

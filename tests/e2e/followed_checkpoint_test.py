@@ -434,7 +434,7 @@ def test_a_tile_with_another_bit_accuses_nobody(scene, follow, at):
 
 # The file is enough for whoever has the key, without the broker and the reader. R-455
 @pytest.mark.parametrize("fault", ["root", "inconsistent", "smaller", "digest"])
-def test_evidence_convinces_a_stranger(scene, run, keys, tmp_path, fault):
+def test_evidence_convinces_a_stranger(scene, follow, run, keys, tmp_path, fault):
     one = scene(3)
     hashes, other = one.hashes, bytes(32)
     kept, now = {
@@ -443,15 +443,13 @@ def test_evidence_convinces_a_stranger(scene, run, keys, tmp_path, fault):
         "smaller": (hashes, hashes[:2]),
         "digest": (None, [*hashes[:2], other]),
     }[fault]
-    state = tmp_path / "position"
-    if kept:
-        kept_by_command(one, "checkpoint", state).write_text(one.checkpoint(kept))
+    before = kept and one.checkpoint(kept)
     one.lie("checkpoint", one.checkpoint(now))
     one.lie(f"tile/0/000.p/{len(now)}", b"".join(now))
-    options = ["--from-start", "--state", state, "--key", keys(one.verifier)]
-    run("tidings", "follow", one.url, *options, status=REWOUND)
+    error = follow(one, 3, kept=before).error
     one.set.broker.stop()
-    file = kept_by_command(one, "evidence", state)
+    file = tmp_path / "evidence"
+    file.write_text("\n".join(error.evidence))
     key = ["--key", keys(one.verifier)]
     said = run("tidings", "verify", file, *key, status=REWOUND).errors()
     sentence = {"digest": "signed another entry 3 than"}.get(fault, "has signed two histories")

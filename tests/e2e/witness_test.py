@@ -476,7 +476,9 @@ def test_every_answer_of_a_witness(news, start_witness, log_key):
     assert witness.cosigned(origin).text.split("\n")[1] == "7"
 
 
-def test_a_witness_reads_the_lists_itself(news, start_broker, start_witness, log_key, tmp_path):
+def test_a_witness_reads_the_lists_itself(
+    news, start_broker, start_witness, log_key, run, tmp_path
+):
     """The split view: a copy of the broker goes another way, and signs that."""
     broker, keys = news.broker, log_key(news)
     witness = start_witness(keys, news.url)
@@ -492,16 +494,21 @@ def test_a_witness_reads_the_lists_itself(news, start_broker, start_witness, log
     twin.post(4)
     answer = witness.add(request_of(twin, 3))
     assert answer.status == 422, answer.text
-    witness.process.err.find(lambda line: "has signed another history" in line)
-    (evidence,) = witness.state.glob("evidence-*")
-    assert text_of(request_of(twin, 3)) in evidence.read_text()
+    witness.process.err.find(lambda line: "signed another history than its lists show" in line)
+    (kept,) = witness.state.glob("lists-*")
+    assert text_of(request_of(twin, 3)) in kept.read_text()
     # The promise holds: nothing of the copy was cosigned, and the log goes on.
     origin = request_of(news, 0).split("\n")[2]
     assert witness.cosigned(origin).text.split("\n")[1] == "3"
     assert witness.add(request_of(news, 3)).status == 200
-    # Two roots of one size are evidence, too.
+    # Two roots of one size convince whoever has the key. R-455
     assert twin.last() == news.last() == 8
+    assert not list(witness.state.glob("evidence-*"))
     assert witness.add(request_of(twin, 8)).status == 422
+    witness.process.err.find(lambda line: "has signed two histories" in line)
+    (evidence,) = witness.state.glob("evidence-*")
+    said = run("tidings", "verify", evidence, "--key", keys, status=4).errors()
+    assert "has signed two histories: of 8 and of 8 entries" in said
 
 
 def test_a_killed_witness_keeps_its_promise(news, start_witness, log_key):
