@@ -652,6 +652,18 @@ def test_proofs_cost_little_while_changes_come(scene, start, keys):
     assert len([path for path in asked if path.startswith("tile/")]) <= 3 * n
 
 
+# the tree of 700 entries is known by its last tiles, each asked for once.
+def test_each_tile_is_asked_for_once(scene, follow):
+    one = scene(700)
+    one.liar.asked.clear()
+    outcome = follow(one, 700)
+    assert (outcome.error, len(outcome.seqs)) == (None, 700)
+    asked = [path.rpartition("/sets/news/")[2] for path in one.liar.asked]
+    tiles = [path for path in asked if path.startswith("tile/")]
+    assert sorted(tiles) == ["tile/0/002.p/188", "tile/1/000.p/2"], asked
+    assert asked.count("checkpoint") == 1
+
+
 def test_a_mirror_takes_nothing_from_a_split_view(scene, run, keys, tmp_path):
     one = scene(3)
     state = tmp_path / "mirror/.tidings"
