@@ -87,6 +87,23 @@ judge_hole(struct td_follower *f)
                              "change");
 }
 
+/* With a key: a list is no part of the log that the key signs (R-450). False:
+ * the follower is gone. */
+static bool
+report_unsigned(struct td_follower *f)
+{
+    const struct source_position *standing = &f->rebase.standing;
+    char text[1200];
+
+    if (!f->client->trust || (!standing->is_time && !standing->at.seq))
+        return true;
+    snprintf(text, sizeof(text),
+             "%.900s: no checkpoint signs a list of resources: what was taken "
+             "from it is the word of the source",
+             f->offered.url);
+    return follower_report(f, text, 0);
+}
+
 /* Ends the baseline: moves to its place and goes on. A comparison goes on at
  * the follower's place; one with a list that is too old comes after
  * compare_ms. */
@@ -95,7 +112,7 @@ hand_over_end(struct td_follower *f)
 {
     const struct source_position standing = f->rebase.standing;
 
-    if (!follower_report_lists(f) || !judge_hole(f))
+    if (!follower_report_lists(f) || !judge_hole(f) || !report_unsigned(f))
         return false;
     f->comparison.is_wanted &= f->comparison.is_under_way;
     if (!f->comparison.is_under_way) {

@@ -42,7 +42,8 @@ follower_has_beginning(const struct td_follower *f)
 }
 
 /* TD_BASELINE_FIRST: takes a baseline, unless the follower can begin with the
- * first change and no dump would save it fetching each resource. R-418: a
+ * first change and no dump would save it fetching each resource; with a key it
+ * does that whenever it can, for nobody signs lists and dumps. R-418: a
  * source with nothing but Change Lists is followed as far back as these reach;
  * the history doubts that this is everything. */
 static void
@@ -51,7 +52,8 @@ settle_beginning(struct td_follower *f)
     const struct offered *o = &f->offered;
     struct source_position beginning = {.is_time = false};
     struct source_position place;
-    bool has_dump = o->resource_dump && f->options.scratch;
+    bool has_dump =
+        o->resource_dump && f->options.scratch && !f->client->trust;
     bool has_lists_alone =
         !o->resource_list && !o->resource_dump && !o->stream && !o->memory;
     bool is_first = f->how.baseline == TD_BASELINE_FIRST;

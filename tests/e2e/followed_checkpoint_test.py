@@ -17,9 +17,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tidings_test import npm
 from tidings_test.broker import ROOT
+from tidings_test.content import multipart
 from tidings_test.layouts import urlset
 from tidings_test.middle import HABITS, Exchange
 from tidings_test.servers import Server
+from tidings_test.sets import change
+from tidings_test.waiting import wait_for
 
 try:
     from tidings_test.python import tidings
@@ -694,6 +697,24 @@ def test_a_mirror_takes_nothing_from_a_split_view(scene, run, keys, tmp_path):
     run(*sync, "--accept-history", mark)
     assert kept.read_text().startswith(f"{one.origin}\n7\n")
     run(*sync)
+
+
+# A dump saves many requests, and no key signs it: with a key the history is read. R-450
+def test_a_mirror_with_a_key_takes_no_dump_for_the_history(start_broker, run, keys, tmp_path):
+    one = Scene(start_broker("--resource-dump-every", 1), 1)
+    one.set.post_change("http://example.com/r/1", "deleted")
+    assert one.set.put(content="inline").status == 200
+    loc = f"{one.liar.url}/one.txt"
+    one.liar.lies["/one.txt"] = b"one"
+    one.set.receipt(one.set.send(*multipart([change(loc)], [(loc, None, b"one")])))
+    dump = f"/sets/{one.set.name}/resourcedump.xml"
+    wait_for("the dump", lambda: one.set.broker.get(dump).status == 200)
+    for name, key in ("signed", ["--key", keys(one.verifier)]), ("unsigned", []):
+        one.liar.asked.clear()
+        run("tidings", "sync", one.url, tmp_path / name, "--until-caught-up", *key)
+        (file,) = (tmp_path / name).rglob("one.txt")
+        assert file.read_bytes() == b"one"
+        assert (dump in one.liar.asked) == (not key), one.liar.asked
 
 
 # A cache, a broker that is cut off and witnesses that are away hand on an old checkpoint.
