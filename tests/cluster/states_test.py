@@ -71,6 +71,8 @@ def forgotten(cluster, one, other):
     cluster.wait_same(other, one)
     one.stop()
     post(other), post(other)
+    serving = [each for each in cluster.others(one) if each.get("/readyz?for=reads").status == 200]
+    cluster.wait_same(other, *serving)
     forget = "DELETE FROM tidings_records WHERE n < (SELECT max(n) FROM tidings_records)"
     cluster.query(forget)
     one.restart()
