@@ -515,7 +515,7 @@ export async function checkCheckpoint(checkpoint, { verifierKey, witnesses, requ
     return { isSigned: true, witnesses: cosigned.size, time };
 }
 
-const PROOF = /^c2sp\.org\/tlog-proof@v1\n(?:extra .*\n)?index (0|[1-9]\d{0,14})\n((?:.+\n)*)\n([^]*)$/;
+const PROOF = /^c2sp\.org\/tlog-proof@v1\n(?:extra .+\n)?index (0|[1-9]\d{0,14})\n((?:.+\n)*)\n([^]*)$/;
 
 /** Reads the proof of an entry (tlog-proof). Checks nothing. */
 export function readProof(text) {

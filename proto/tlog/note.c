@@ -370,8 +370,10 @@ tlog_proof_read(struct slice bytes, struct tlog_proof *proof,
     bool is_proof = slice_is(line, PROOF_LINE);
 
     proof->extra = (struct slice){NULL, 0};
-    if (slice_skip_start(&rest, "extra "))
+    if (slice_skip_start(&rest, "extra ")) {
         proof->extra = slice_take(&rest, '\n');
+        is_proof = is_proof && proof->extra.size > 0;
+    }
     line = slice_take(&rest, '\n');
     if (!is_proof || !slice_skip_start(&line, "index ") ||
         !number_read(line, &proof->index) ||
