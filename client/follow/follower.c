@@ -163,7 +163,10 @@ follower_epoch(const struct td_follower *f, struct position *head)
     if (!f->offered.position ||
         position_read(slice_of(f->offered.position), head))
         head->epoch[0] = '\0';
-    return f->place.order.at.epoch[0] ? f->place.order.at.epoch : head->epoch;
+    return f->place.order.at.epoch[0] &&
+                   !(f->rebase.is_wanted && head->epoch[0])
+               ? f->place.order.at.epoch
+               : head->epoch;
 }
 
 bool
@@ -184,6 +187,7 @@ follower_checkpoint_is_due(const struct td_follower *f, bool is_end)
         return false;
     /* At a beginning there is no digest before the first message. */
     return clock_steady_ms() >= c->due_ms ||
+           strcmp(c->signed_to.epoch, epoch) != 0 ||
            (order->has_digest && c->asked_seq != order->at.seq &&
             (is_end || !c->has_digest));
 }

@@ -469,7 +469,8 @@ follower_takes_json(const struct td_follower *f)
     return f->how.form == TD_JSON && !f->client->checks;
 }
 
-/* The epoch that the follower reads; "": it does not know. `head`: room. */
+/* The epoch that the follower reads, or is about to begin with; "": it does not
+ * know. `head`: room. */
 const char *follower_epoch(const struct td_follower *f, struct position *head);
 
 /* True if the handle wants checkpoints, and one is to be looked at now.

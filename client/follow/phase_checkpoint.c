@@ -482,6 +482,7 @@ begin_check(struct td_follower *f)
     const char *url = f->offered.checkpoint;
     struct position head = {.seq = 0};
     int64_t wait_ms = c->asked_ms + HELD_MS - clock_steady_ms();
+    bool is_same;
 
     if (!url || !slice_ends(slice_of(url), "/checkpoint"))
         return follower_fail(f, STATUS_REFUSED,
@@ -499,7 +500,9 @@ begin_check(struct td_follower *f)
         c->at = order->at;
         slice_copy(c->at.epoch, sizeof(c->at.epoch),
                    slice_of(follower_epoch(f, &head)));
-        c->has_digest = order->has_digest;
+        is_same = !strcmp(c->at.epoch, order->at.epoch);
+        c->at.seq = is_same ? order->at.seq : 0; /* of the log to come */
+        c->has_digest = is_same && order->has_digest;
         c->digest = order->digest;
     }
     c->asked_seq = order->at.seq;

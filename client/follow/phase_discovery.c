@@ -52,8 +52,7 @@ settle_beginning(struct td_follower *f)
     const struct offered *o = &f->offered;
     struct source_position beginning = {.is_time = false};
     struct source_position place;
-    bool has_dump =
-        o->resource_dump && f->options.scratch && !f->client->trust;
+    bool has_dump = o->resource_dump && f->options.scratch && !f->client->trust;
     bool has_lists_alone =
         !o->resource_list && !o->resource_dump && !o->stream && !o->memory;
     bool is_first = f->how.baseline == TD_BASELINE_FIRST;
