@@ -655,7 +655,7 @@ def test_proofs_cost_little_while_changes_come(scene, start, keys):
     assert len([path for path in asked if path.startswith("tile/")]) <= 3 * n
 
 
-# the tree of 700 entries is known by its last tiles, each asked for once.
+# The tree of 700 entries is known by its last tiles, each asked for once.
 def test_each_tile_is_asked_for_once(scene, follow):
     one = scene(700)
     one.liar.asked.clear()
