@@ -476,7 +476,8 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     if (!why->rc && answer->status != 200)
         fetch_refused(l->why, answer);
     else if (!why->rc)
-        read_answer(l, buf_slice(&answer->body));
+        read_answer(l,
+                    answer->body.size ? buf_slice(&answer->body) : SLICE(""));
 }
 
 /* Asks until there is an answer. STATUS_STOPPED: it is over. */
