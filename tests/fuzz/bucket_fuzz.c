@@ -30,19 +30,27 @@ static unsigned n_calls;
 
 /* Doubles */
 
-/* Weak: in fuzz_replay the clock is that of connection_fuzz.c. */
+/* Weak: in fuzz_replay the clock is that of connection_fuzz.c, and fuzz_bucket
+ * has the pauses of clock.c, in which nobody sleeps. */
 __attribute__((weak)) int64_t
 clock_now_us(void)
 {
     return 0;
 }
 
-int64_t
+__attribute__((weak)) int64_t
 backoff_pause(const struct backoff *b, unsigned failures, uint32_t random)
 {
     (void)b;
     (void)failures;
     (void)random;
+    return 0;
+}
+
+int
+usleep(useconds_t us)
+{
+    (void)us;
     return 0;
 }
 
