@@ -408,7 +408,8 @@ TEST(refuses_what_is_no_checkpoint_and_no_proof)
         "c2sp.org/tlog-proof@v2\nindex 0\n\na\n1\n",
         "c2sp.org/tlog-proof@v1\nindex 01\n\na\n1\n\nb\n",
         "c2sp.org/tlog-proof@v1\nextra x\nextra y\nindex 1\n\na\n\n",
-        "c2sp.org/tlog-proof@v1\nextra \nindex 1\n\na\n\n\xe2\x80\x94 a AAAAAAA=\n",
+        "c2sp.org/tlog-proof@v1\nextra \nindex 1\n\na\n\n\xe2\x80\x94 a "
+        "AAAAAAA=\n",
         "c2sp.org/tlog-proof@v1\nindex 1\nAAAA\n\na\n1\n\nb\n",
         "c2sp.org/tlog-proof@v1\nindex 1\n\na\n1\n",
     };
