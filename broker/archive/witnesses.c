@@ -363,9 +363,12 @@ goes_on_in_new_epoch(struct witness *me, struct candidate *c)
     buf_add_hex(&url, hash.bytes, DIGEST_SIZE);
     buf_add(&url, "/checkpoint", sizeof("/checkpoint"));
     wish.url = url.data;
-    call = blocking_run(me->calls, &wish, &text);
-    if (call->failure == CALL_ANSWERED && call->status == 200 && !call->is_cut)
-        is_lost = was_signed_otherwise(c, &head, origin, buf_slice(&text));
+    call = url.failed ? NULL : blocking_run(me->calls, &wish, &text);
+    /* The head is read behind the answer: it has what we sign meanwhile, which
+     * a witness may hand back. */
+    if (call && call->failure == CALL_ANSWERED && call->status == 200 &&
+        !call->is_cut && log_head(c->set->log, &now))
+        is_lost = was_signed_otherwise(c, &now, origin, buf_slice(&text));
     pthread_mutex_lock(&me->all->lock); /* another one may have found it, too */
     if (is_lost)
         is_lost = log_head(c->set->log, &now) &&

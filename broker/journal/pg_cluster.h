@@ -18,9 +18,9 @@ MUST_CHECK enum status pg_cluster_begin(const struct pg_options *options,
                                         bool has_new_epochs,
                                         struct problem *why);
 
-/* Has the next turn begin new epochs of all sets. The caller, whose new copy is
- * at `place`, gives up one of another history, and readers may have entries of
- * that (R-456). */
+/* Has the next turn begin new epochs of all sets. The caller has given up a
+ * copy with another history, whose entries readers may have (R-456). Its new
+ * copy is at `place`. */
 MUST_CHECK enum status
 pg_cluster_begin_epochs(const struct pg_options *options,
                         const struct journal_place *place, struct problem *why);

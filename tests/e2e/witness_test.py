@@ -401,6 +401,24 @@ def test_an_older_data_directory_goes_on_in_a_new_epoch(
     assert "a new log that follows" in said
 
 
+# What the key signs while the witness is asked is of this very log.
+def test_a_checkpoint_of_now_shows_no_older_copy(news):
+    def answer(body):
+        if body:
+            return answered(403, "no\n")
+        news.post(1)
+        return answered(200, news.get("checkpoint").text)
+
+    liar = Peer(answer)
+    try:
+        restart(news.broker, "--witness", f"{liar.url} {signer.verifier}")
+        news.broker.wait_said("a witness does not cosign a set")
+        assert "" in liar.bodies and news.last() >= 4
+        assert "a set goes on in a new epoch" not in news.broker.process.errors()
+    finally:
+        liar.end()
+
+
 BAD_OPTIONS = {
     "http://127.0.0.1:1": "URL KEY",
     "ftp://a b": "http or https",
