@@ -567,6 +567,8 @@ end_round(struct vault *v, enum status rc, const struct problem *why)
 {
     bool has_failed = rc && rc != STATUS_STOPPED;
 
+    note_failure(rc, why); /* first: who reads the log looks at /readyz next */
+    metrics_add(METRIC_BUCKET_FAILED, has_failed);
     if (has_failed && v->n_failed == 0)
         DIAG(DIAG_WARNING, "bucket",
              "files of the archive stay on the disk until the bucket takes "
@@ -575,8 +577,6 @@ end_round(struct vault *v, enum status rc, const struct problem *why)
     if (!rc && v->n_failed > 0)
         diag(DIAG_WARNING, "bucket", "the bucket takes files again");
     v->n_failed = rc ? v->n_failed + 1 : 0;
-    note_failure(rc, why);
-    metrics_add(METRIC_BUCKET_FAILED, has_failed);
     return rc ? clock_steady_us() +
                     backoff_pause(&failed_rounds, v->n_failed, random_u32())
               : 0;

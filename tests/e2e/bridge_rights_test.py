@@ -94,7 +94,8 @@ def test_messages_wait_for_the_token(bridge, mosquitto):
     revoke(broker, "in")
     say(teller, "feed", *range(51, 101))
     broker.wait_said("the bridge stops: it has no token")
-    assert "warning: bridge a, in: not connected since 20" in broker.get("/readyz").text
+    warned = "warning: bridge a, in: not connected since 20"
+    wait_for("the end of the connection", lambda: warned in broker.get("/readyz").text)
     before = news.last()
     broker.kill()
     broker.restart()
