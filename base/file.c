@@ -482,18 +482,31 @@ file_append(struct file_new *f, struct slice bytes, struct problem *why)
     return STATUS_OK;
 }
 
-enum status
-file_finish(struct file_new *f, struct problem *why)
+static enum status
+finish(struct file_new *f, bool is_synced, struct problem *why)
 {
     /* The order is the guarantee: bytes, then name, then, by the caller, the
      * directory. */
-    if (fsync(f->fd) || renameat(f->dir_fd, f->temp, f->dir_fd, f->name)) {
+    if ((is_synced && fsync(f->fd)) ||
+        renameat(f->dir_fd, f->temp, f->dir_fd, f->name)) {
         problem_errno(why, "cannot write", f->name);
         file_abandon(f);
         return STATUS_IO;
     }
     file_close(&f->fd);
     return STATUS_OK;
+}
+
+enum status
+file_finish(struct file_new *f, struct problem *why)
+{
+    return finish(f, true, why);
+}
+
+enum status
+file_give_name(struct file_new *f, struct problem *why)
+{
+    return finish(f, false, why);
 }
 
 void

@@ -92,6 +92,9 @@ MUST_CHECK enum status file_append(struct file_new *f, struct slice bytes,
  * before it forgets the content of the file (R-149). Closes the file in any
  * case. */
 MUST_CHECK enum status file_finish(struct file_new *f, struct problem *why);
+
+/* The same without the disk: the caller syncs the file system. */
+MUST_CHECK enum status file_give_name(struct file_new *f, struct problem *why);
 void file_abandon(struct file_new *f);
 
 /* Makes a file of these bytes, or replaces one, durably. `is_secret`: its owner

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "broker/access/checkpoint_keys.h"
 #include "broker/archive/set_progress.h"
+#include "broker/state/tile_files.h"
 #include "proto/resourcesync/json.h"
 
 /* checkpoints.rest_us */
@@ -120,16 +121,56 @@ checkpoint_filed(struct set *set, const struct head *head)
     return witnessed > size ? witnessed : size;
 }
 
-/* With the cosignatures that this end already has. */
+/* Writes the tiles of the tree that are not full. */
+static enum status
+write_last_tiles(struct tree_view *view, struct problem *why)
+{
+    struct digest hashes[TILE_WIDTH];
+    enum status rc = STATUS_OK;
+
+    for (unsigned level = 0; !rc && level < TILE_LEVELS; level++) {
+        uint64_t number = view->size >> (8 * level) >> 8;
+        unsigned width = tree_tile_width(view->size, level, number);
+
+        if (width > 0)
+            rc = view->tiles.read(&view->tiles, level, number, width, hashes,
+                                  why);
+        if (!rc && width > 0)
+            rc = tile_file_write(view->dir.text, level, number, width, hashes,
+                                 why);
+    }
+    return rc ? rc : tile_files_sync(view->dir.text, why);
+}
+
+/* Removes those of the tree of the last checkpoint, of `size` entries, that the
+ * one of `now` has not. */
+static void
+remove_last_tiles(const struct set *set, uint64_t size, uint64_t now)
+{
+    for (unsigned level = 0; level < TILE_LEVELS; level++) {
+        uint64_t number = size >> (8 * level) >> 8;
+        unsigned width = tree_tile_width(size, level, number);
+
+        if (width > 0 && (number != now >> (8 * level) >> 8 ||
+                          width != tree_tile_width(now, level, number)))
+            tile_file_remove(set_path(set, "").text, level, number, width);
+    }
+}
+
+/* With the cosignatures that this end already has. A copy of the folder of a
+ * set that has tiles has all tiles of that tree. */
 static enum status
 write_file(struct set *set, const struct head *head, struct problem *why)
 {
     struct buf text = {.max = CHECKPOINT_MAX}, room = {.max = CHECKPOINT_MAX};
+    uint64_t last = read_filed(set, head, LOG_CHECKPOINT);
     struct tree_view view;
     struct note note;
     enum status rc = checkpoint_open_tree(
         set, head, head->list_after, head->list_from_us, &view, &text, why);
 
+    if (!rc && !set_is_small(set, head))
+        rc = write_last_tiles(&view, why);
     tree_view_close(&view);
     if (!rc)
         rc = note_read(buf_slice(&text), &note, why);
@@ -141,6 +182,8 @@ write_file(struct set *set, const struct head *head, struct problem *why)
                             : buf_slice(&text),
                         why);
     pthread_mutex_unlock(&filing);
+    if (!rc)
+        remove_last_tiles(set, last, head->list_after);
     buf_fini(&room);
     buf_fini(&text);
     return rc;
@@ -303,6 +346,8 @@ fold_some(struct checkpoints *c, struct set *set, const struct head *head,
 
     if (rc)
         return rc;
+    if (db->at.seq == 0) /* it may have begun anew, without its files */
+        n->filed = UINT64_MAX;
     rc = compare_log(db, set, head, &is_other, why);
     /* The key may have signed this tree, and has not signed another one until
      * now (tree_view_open). The copies of a cluster have one log, of which the
@@ -313,14 +358,19 @@ fold_some(struct checkpoints *c, struct set *set, const struct head *head,
                              "its tree is that of another log, as of an older "
                              "copy",
                              why);
-    if (!rc && is_other)
+    if (!rc && is_other) {
+        store_relaxed(&set->tiled, 0);
+        n->filed = UINT64_MAX;
         rc = fold_db_begin(db, 0, why);
+    }
     n->has_new_epoch = false;
     if (!rc && db->at.seq < head->last && tree_db_is_whole(db))
         rc = folds_advance(&c->trees, set, head->last, why);
     n->is_known = true;
     n->is_lost = !tree_db_is_whole(db);
     n->seq = db->at.seq;
+    if (!rc && !n->is_lost)
+        store_relaxed(&set->tiled, n->seq);
     if (rc)
         folds_drop(&c->trees, set);
     return rc;

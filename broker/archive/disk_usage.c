@@ -20,7 +20,7 @@ kind_of_folder(const struct disk_usage *u, const char *name)
         return strcmp(name, "sets") != 0 ? DISK_TEMPORARY : DISK_OTHER;
     if (u->depth != DEPTH_SET)
         return u->open[u->depth - 1].kind;
-    if (!strcmp(name, LOG_CHANGES))
+    if (!strcmp(name, LOG_CHANGES) || !strcmp(name, LOG_TILES))
         return DISK_CHANGE_LISTS;
     if (!strcmp(name, LOG_CONTENT))
         return DISK_CONTENT;

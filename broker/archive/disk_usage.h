@@ -4,7 +4,7 @@
  *
  *     tidings.db, hub.db ..., sets/NAME/resources.db     database
  *     tidings.db-wal ...                                 wal
- *     sets/NAME/changes/                                 change-lists
+ *     sets/NAME/changes/, tile/                          change-lists
  *     sets/NAME/resourcelist/                            resource-lists
  *     sets/NAME/resourcedump/, changedump/               dumps
  *     uploads/, arriving/, *.new                         temporary
@@ -39,8 +39,8 @@
 #define DISK_USAGE_STEP    2000
 #define DISK_USAGE_PAUSE_S 60
 
-/* DATA/sets/NAME/resourcelist/000000000001 */
-#define DISK_USAGE_DEPTH 5
+/* DATA/sets/NAME/tile/0/x001/x234/567.p */
+#define DISK_USAGE_DEPTH 8
 
 struct disk_usage {
     struct chore chore;

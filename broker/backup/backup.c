@@ -282,14 +282,38 @@ take_if_database(struct backup *b, const char *path, struct problem *why)
                : STATUS_OK;
 }
 
-static enum status
-take_set_databases(struct backup *b, const char *path, struct problem *why)
+static bool
+is_folder(const struct backup *b, const char *path)
 {
     struct stat st;
 
-    return stat(source_of(b, path).text, &st) || !S_ISDIR(st.st_mode)
-               ? STATUS_OK
-               : each_name(b, path, take_if_database, why);
+    return !stat(source_of(b, path).text, &st) && S_ISDIR(st.st_mode);
+}
+
+/* Full tiles never change, and there are at least those that a copy of tree.db
+ * from before counts on. The others come with the next checkpoint file, which
+ * is not copied either. */
+static enum status
+take_tile(struct backup *b, const char *path, struct problem *why)
+{
+    struct slice name = slice_of(path);
+
+    if (slice_ends(name, ".p") || slice_ends(name, ".new"))
+        return STATUS_OK;
+    return is_folder(b, path) ? each_name(b, path, take_tile, why)
+                              : take(b, path, false, NULL, why);
+}
+
+static enum status
+take_set_databases(struct backup *b, const char *path, struct problem *why)
+{
+    enum status rc = is_folder(b, path)
+                         ? each_name(b, path, take_if_database, why)
+                         : STATUS_OK;
+
+    return rc ? rc
+              : each_name(b, file_path("%s/" LOG_TILES, path).text, take_tile,
+                          why);
 }
 
 /* Files that the log names */

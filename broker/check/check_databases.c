@@ -11,10 +11,12 @@
 #include "base/file.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/check/inspection.h"
+#include "broker/state/tile_files.h"
 #include "broker/store/store_queries.h"
 
 /* Faults that one database reports. */
 #define FAULTS_MAX "20"
+#define TILES_MAX  20
 
 /* A query that returns one sentence for each row that breaks the rule. */
 struct rule {
@@ -386,19 +388,81 @@ static const struct rule content_rules[] = {
      " sum FROM files WHERE n > 0) WHERE n <> files OR sum <> bytes"},
 };
 
-/* A level has a hash for each full tile below it. */
+/* The rows have what is behind the last full tile of each level. */
 static const struct rule tree_rules[] = {
     {FINDING_TREE,
-     "SELECT printf('level %d has %d hashes, and %d belong there', level, n,"
-     " wanted) FROM (SELECT l.level, sum(length(hashes)) / 32 n,"
-     " (SELECT seq FROM state WHERE is_whole) >> (8 * l.level) wanted"
-     " FROM tiles l GROUP BY level) WHERE n <> wanted"},
-    {FINDING_TREE,
-     "SELECT printf('tile %d of level %d has %d bytes', number, level,"
-     " length(hashes)) FROM tiles t WHERE length(hashes) <> 8192 AND"
-     " (length(hashes) % 32 <> 0 OR number < (SELECT max(number) FROM tiles"
-     " WHERE level = t.level)) LIMIT 20"},
+     "WITH levels(level, wanted) AS (SELECT value, seq >> (8 * value)"
+     " FROM state, json_each('[0,1,2,3,4,5,6,7]') WHERE is_whole),"
+     " found AS (SELECT l.level, wanted, coalesce(256 * number"
+     " + length(hashes) / 32, wanted - wanted % 256) n"
+     " FROM levels l LEFT JOIN tiles USING(level))"
+     " SELECT printf('level %d has %d hashes, and %d belong there', level, n,"
+     " wanted) FROM found WHERE n <> wanted"},
 };
+
+/* The hash of a tile in the level above. False: it is not there. */
+static bool
+hash_above(struct db *db, const char *dir, unsigned level, uint64_t number,
+           struct digest *hash)
+{
+    struct digest hashes[TILE_WIDTH];
+    struct buf row = {.max = TILE_BYTES};
+    size_t at = number % TILE_WIDTH;
+    bool is_there =
+        tile_file_read(dir, level + 1, number / TILE_WIDTH, TILE_WIDTH, hashes);
+
+    if (!is_there &&
+        !db_find(db, NULL, NULL, NULL,
+                 "SELECT hashes FROM tiles WHERE level = ? AND number = ?",
+                 DB_VALUES(level + 1, number / TILE_WIDTH), DB_INTO(&row)) &&
+        row.size >= (at + 1) * DIGEST_SIZE) {
+        memcpy(hashes, row.data, row.size);
+        is_there = true;
+    }
+    buf_fini(&row);
+    *hash = hashes[at];
+    return is_there;
+}
+
+/* Each full tile is a file; a deep check compares its root with its hash in the
+ * level above. */
+static void
+check_tiles(struct inspection *in, const char *path, struct db *db)
+{
+    struct file_path dir = file_path("%s/%s", in->data, path);
+    struct digest hashes[TILE_WIDTH], root, above;
+    uint64_t seq = 0;
+    unsigned n = 0;
+
+    *strrchr(dir.text, '/') = '\0';
+    if (db_find(db, NULL, NULL, NULL, "SELECT seq FROM state WHERE is_whole",
+                DB_VALUES(), DB_INTO(&seq)))
+        return; /* a rule has found it */
+    for (unsigned level = 0; level < TILE_LEVELS; level++)
+        for (uint64_t i = 0; i < seq >> (8 * level) >> 8 && n < TILES_MAX;
+             i++) {
+            const char *fault = NULL;
+            char tile[TILE_PATH_SIZE];
+
+            in->counts.files++;
+            in->counts.bytes += TILE_BYTES;
+            if (!tile_file_read(dir.text, level, i, TILE_WIDTH,
+                                in->is_deep ? hashes : NULL)) {
+                fault = "is missing, or has another size";
+            } else if (in->is_deep) {
+                tree_tile_root(hashes, &root);
+                if (!hash_above(db, dir.text, level, i, &above) ||
+                    !digest_is_equal(&root, &above))
+                    fault = "has another root than the level above";
+            }
+            if (!fault)
+                continue;
+            tree_tile_write(tile, level, i, TILE_WIDTH);
+            inspection_find(in, FINDING_TREE, path, LOG_TILES "/%s %s", tile,
+                            fault);
+            n++;
+        }
+}
 
 /* Uploads of all resources of a set, which wait to become changes. */
 static const struct rule upload_rules[] = {
@@ -434,7 +498,7 @@ static const struct {
     [DATABASE_TOKENS] = {RULES(token_rules)},
     [DATABASE_RESOURCES] = {RULES(resource_rules)},
     [DATABASE_CONTENT] = {RULES(content_rules)},
-    [DATABASE_TREE] = {RULES(tree_rules)},
+    [DATABASE_TREE] = {RULES(tree_rules), false, check_tiles},
     [DATABASE_UPLOAD] = {RULES(upload_rules)},
 };
 

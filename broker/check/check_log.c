@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
 #include "broker/check/inspection.h"
 #include "broker/check/packed_file.h"
 #include "broker/log/list_file.h"

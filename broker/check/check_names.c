@@ -11,6 +11,7 @@
  *     PLACE_BUILD    its parts                 (its number of parts)
  *     PLACE_CONTENT  ab
  *     PLACE_BYTES    HEX                       files of content.db
+ *     PLACE_TILES    0, x001, 234, 235.p       (check_databases looks at them)
  *
  * Symbolic links are an administrator's, and are left alone.
  */
@@ -43,6 +44,7 @@ enum names_place {
     PLACE_BUILD,
     PLACE_CONTENT,
     PLACE_BYTES,
+    PLACE_TILES,
     PLACE_STAGED,   /* uploads */
     PLACE_ARRIVING, /* bytes on their way */
     PLACE_SEGMENTS,
@@ -177,8 +179,11 @@ judge_of_set(struct names *n, struct entry *e)
     for (n->kind = 0; n->kind < GENERATION_KINDS; n->kind++)
         if (!strcmp(e->name, links_kinds[n->kind].folder))
             return JUDGED_KNOWN;
-    e->next = strcmp(e->name, LOG_CHANGES) ? PLACE_CONTENT : PLACE_LISTS;
-    return known_if(e->next == PLACE_LISTS || !strcmp(e->name, CONTENT_FOLDER));
+    e->next = !strcmp(e->name, LOG_CHANGES) ? PLACE_LISTS
+              : !strcmp(e->name, LOG_TILES) ? PLACE_TILES
+                                            : PLACE_CONTENT;
+    return known_if(e->next != PLACE_CONTENT ||
+                    !strcmp(e->name, CONTENT_FOLDER));
 }
 
 static enum judgement
@@ -271,6 +276,17 @@ judge_bytes(struct names *n, struct entry *e)
 }
 
 static enum judgement
+judge_tiles(struct names *n, struct entry *e)
+{
+    size_t digits = strspn(e->name + (e->name[0] == 'x'), "0123456789");
+
+    (void)n;
+    e->next = PLACE_TILES;
+    return known_if(digits > 0 && digits <= 3 &&
+                    (strlen(e->name) == digits || e->is_dir));
+}
+
+static enum judgement
 judge_staged(struct names *n, struct entry *e)
 {
     struct slice name = slice_of(e->name);
@@ -308,6 +324,7 @@ static const struct {
     [PLACE_BUILD] = {judge_build, DATA_DIRECTORY_LISTS},
     [PLACE_CONTENT] = {judge_content, DATA_DIRECTORY_OTHER},
     [PLACE_BYTES] = {judge_bytes, DATA_DIRECTORY_OTHER},
+    [PLACE_TILES] = {judge_tiles, DATA_DIRECTORY_LISTS},
     [PLACE_STAGED] = {judge_staged, DATA_DIRECTORY_OTHER},
     [PLACE_ARRIVING] = {judge_arriving, DATA_DIRECTORY_OTHER},
     [PLACE_SEGMENTS] = {judge_segment, DATA_DIRECTORY_OTHER},

@@ -25,7 +25,7 @@ const struct database databases[DATABASES] = {
     [DATABASE_TOKENS] = {PLACE_TOP, "tokens.db", &tokens_kind, 1},
     [DATABASE_RESOURCES] = {PLACE_SET, RESOURCES_FILE, &resources_kind, 2},
     [DATABASE_CONTENT] = {PLACE_SET, CONTENT_FILE, &content_kind, 1},
-    [DATABASE_TREE] = {PLACE_SET, TREE_FILE, &tree_kind, 1},
+    [DATABASE_TREE] = {PLACE_SET, TREE_FILE, &tree_kind, 2},
     [DATABASE_UPLOAD] = {PLACE_UPLOADS, NULL, &upload_file_kind, 0},
 };
 

@@ -36,7 +36,7 @@ static const struct option rows[] = {
      "the data directory, made when missing"},
     {"lists-readable-by", "owner|group|all",
      CHOICE(list_readers, enum list_readers, READERS_OWNER), "owner",
-     "users of this machine who may read the files of closed lists and of "
+     "users of this machine who may read the files of closed lists, tiles and "
      "dumps, such as a web server; the rest of the data directory is the "
      "owner's alone"},
     {"public-url", "URL", URL(public_url, 500 + 1), NULL,

@@ -4,6 +4,7 @@
  */
 #include "broker/archive/checkpoints.h"
 #include "broker/documents/documents.h"
+#include "broker/state/tile_files.h"
 #include "proto/number.h"
 #include "proto/tlog/note.h"
 
@@ -116,7 +117,9 @@ tile_open(const struct document_wish *wish, struct document *document,
         return problem(why, STATUS_NOT_FOUND, "the set is of another epoch: %s",
                        wish->head.epoch);
     if (width < TILE_WIDTH ||
-        tree_read_row(dir.text, &wish->head, level, number, hashes, NULL)) {
+        tree_tile_width(load_relaxed(&wish->set->tiled), level, number) <
+            width ||
+        !tile_file_read(dir.text, level, number, width, hashes)) {
         rc = tree_view_open(&view, dir.text, wish->registry->log,
                             wish->set->log, &wish->head, 0, why);
         if (!rc && tree_tile_width(view.size, level, number) < width)

@@ -406,10 +406,12 @@ MUST_CHECK enum status log_seek(struct log *log, struct log_set *set,
 
 /* Keeping */
 
-/* The folders of a set's directory that have its closed lists, and the bytes of
- * its resources; and a file beside the lists (broker/archive/checkpoints.h). Of
- * the last two the log knows no more than that they go with the set. */
+/* The folders of a set's directory that have its closed lists, the tiles of its
+ * tree, and the bytes of its resources; and files beside the lists
+ * (broker/archive/checkpoints.h). Of all but the lists the log knows no more
+ * than that they go with the set. */
 #define LOG_CHANGES    "changes"
+#define LOG_TILES      "tile"
 #define LOG_CONTENT    "content"
 #define LOG_CHECKPOINT "checkpoint"
 #define LOG_WITNESSED  "checkpoint.witnessed"

@@ -16,7 +16,7 @@
 static bool
 is_of_lists(const char *name)
 {
-    if (!strcmp(name, LOG_CHANGES))
+    if (!strcmp(name, LOG_CHANGES) || !strcmp(name, LOG_TILES))
         return true;
     for (int kind = 0; kind < GENERATION_KINDS; kind++)
         if (!strcmp(name, links_kinds[kind].folder))

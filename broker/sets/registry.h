@@ -143,6 +143,10 @@ struct set {
     _Atomic(uint64_t) checkpoint_size;
     char *checkpoint; /* the registry's: registry_checkpoint */
 
+    /* So many leaves of its tree fill tiles that are files (tile_files.h) of
+     * this log; 0: nobody has looked. Relaxed: the files do not change. */
+    _Atomic(uint64_t) tiled;
+
     /* The registry's: registry_signed. The checkpoint that was signed last for
      * a request, at `us` (steady clock), and how many since second_us. */
     struct signed_text {

@@ -1,6 +1,5 @@
 /*
- * The file has the tiles, as wide as they are now, and the properties of the
- * tree:
+ * The file has the tiles that are not full, and the properties of the tree:
  *
  *   tiles  level, number, hashes
  *   state  its only row: epoch, seq, us, digest, is_whole
@@ -9,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "base/file.h"
+#include "broker/state/tile_files.h"
 
 /* The limits of gathering for one commit. */
 #define GATHER_ENTRIES 64000
@@ -22,6 +21,9 @@ static const char *const steps[] = {
     "CREATE TABLE state("
     " id INTEGER PRIMARY KEY, epoch TEXT NOT NULL, seq INTEGER NOT NULL,"
     " us INTEGER NOT NULL, digest BLOB, is_whole INTEGER NOT NULL);",
+
+    /* Version 1 had rows of full tiles, too: move_rows. */
+    "DELETE FROM tiles WHERE false",
 };
 
 const struct db_kind tree_kind = {
@@ -54,17 +56,45 @@ read_hashes(struct db *db, unsigned level, uint64_t number, struct buf *hashes,
 
 /* Folding */
 
+/* Full tiles become files. */
+#define FULL "FROM tiles WHERE length(hashes) = 8192"
+
+static enum status
+move_rows(struct fold_db *f, struct problem *why)
+{
+    struct db_rows rows =
+        DB_SELECT(&f->db, NULL, why, "SELECT level, number, hashes " FULL);
+    struct slice hashes;
+    bool is_some = false;
+    uint64_t number;
+    unsigned level;
+    enum status rc;
+
+    while (DB_NEXT(&rows, &level, &number, &hashes)) {
+        rows.rc = tile_file_write(f->dir, level, number, TILE_WIDTH,
+                                  (const struct digest *)hashes.data, why);
+        is_some = true;
+    }
+    rc = db_rows_end(&rows);
+    if (rc || !is_some)
+        return rc;
+    rc = tile_files_sync(f->dir, why);
+    return rc ? rc : db_exec(&f->db, "DELETE " FULL "; VACUUM", why);
+}
+
 static enum status
 read_state(struct fold_db *f, struct problem *why)
 {
     struct tree_db *t = (struct tree_db *)f;
+    enum status rc =
+        db_find(&f->db, NULL, why, NULL,
+                "SELECT epoch, seq, us, digest, length(digest)=32, is_whole"
+                " FROM state",
+                DB_VALUES(),
+                DB_INTO(&f->epoch, &f->at.seq, &f->at.us, &f->at.digest,
+                        &f->at.has_digest, &t->is_whole));
 
-    return db_find(&f->db, NULL, why, NULL,
-                   "SELECT epoch, seq, us, digest, length(digest)=32, is_whole"
-                   " FROM state",
-                   DB_VALUES(),
-                   DB_INTO(&f->epoch, &f->at.seq, &f->at.us, &f->at.digest,
-                           &f->at.has_digest, &t->is_whole));
+    return rc ? rc : move_rows(f, why);
 }
 
 static enum status
@@ -82,9 +112,10 @@ static enum status
 begin_file(struct fold_db *f, struct problem *why)
 {
     struct tree_db *t = (struct tree_db *)f;
+    enum status rc = tile_files_clear(f->dir, why);
 
     t->is_whole = f->at.seq == 0;
-    return write_state(t, &f->at, why);
+    return rc ? rc : write_state(t, &f->at, why);
 }
 
 static enum status
@@ -108,7 +139,7 @@ gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
 }
 
 /* Adds the hashes of a level from `at` on, and the roots of tiles that they
- * fill to the next one. */
+ * fill, and for which there are files then, to the next one. */
 static enum status
 add_hashes(struct tree_db *t, unsigned level, uint64_t at, struct slice hashes,
            struct problem *why)
@@ -132,13 +163,20 @@ add_hashes(struct tree_db *t, unsigned level, uint64_t at, struct slice hashes,
                                                  : TILE_BYTES - before;
         buf_add(&tile, hashes.data, more);
         slice_skip(&hashes, more);
-        if (!rc)
+        if (!rc && tile.size < TILE_BYTES)
             rc = DB_DO(&t->fold.db, NULL, why,
                        "INSERT OR REPLACE INTO tiles VALUES(?,?,?)", level,
                        at / TILE_WIDTH, db_blob(buf_slice(&tile)));
         if (!rc && tile.size == TILE_BYTES) {
-            tree_tile_root((const struct digest *)tile.data, &root);
+            const struct digest *full = (const struct digest *)tile.data;
+
+            tree_tile_root(full, &root);
             buf_add(&roots, root.bytes, DIGEST_SIZE);
+            rc = tile_file_write(t->fold.dir, level, at / TILE_WIDTH,
+                                 TILE_WIDTH, full, why);
+            if (!rc && before > 0)
+                rc = DB_DO(&t->fold.db, NULL, why,
+                           "DELETE FROM tiles WHERE level=?", level);
         }
         at += more / DIGEST_SIZE;
         buf_fini(&tile);
@@ -157,6 +195,9 @@ commit_leaves(struct fold_db *f, struct problem *why)
 
     if (!rc && t->is_whole)
         rc = add_hashes(t, 0, f->at.seq, buf_slice(&f->texts), why);
+    if (!rc && t->is_whole &&
+        f->gathered.seq / TILE_WIDTH > f->at.seq / TILE_WIDTH)
+        rc = tile_files_sync(f->dir, why);
     if (!rc)
         rc = write_state(t, &f->gathered, why);
     rc = db_end(&f->db, rc, why);
@@ -206,6 +247,11 @@ read_tile(const struct tree_tiles *tiles, unsigned level, uint64_t number,
         have = width;
     if (have > 0)
         memcpy(hashes, row.data, (size_t)have * DIGEST_SIZE);
+    else if (!rc && tree_tile_width(v->folded, level, number) > 0 &&
+             tile_file_read(v->dir.text, level, number, TILE_WIDTH, below)) {
+        memcpy(hashes, below, (size_t)width * DIGEST_SIZE);
+        have = width;
+    }
     buf_fini(&row);
     for (unsigned i = have; !rc && i < width; i++) {
         uint64_t at = number * TILE_WIDTH + i;
@@ -251,33 +297,6 @@ read_folded(struct tree_view *v, const char *dir, const struct head *head,
     v->us = us;
     *chain = digest;
     return STATUS_OK;
-}
-
-enum status
-tree_read_row(const char *dir, const struct head *head, unsigned level,
-              uint64_t number, struct digest hashes[TILE_WIDTH],
-              struct problem *why)
-{
-    struct file_path path = file_path("%s/%s", dir, TREE_FILE);
-    struct buf row = {.max = TILE_BYTES};
-    struct db db = {.handle = NULL};
-    enum status rc = access(path.text, F_OK)
-                         ? STATUS_NOT_FOUND
-                         : db_open(&db, path.text, DB_READER, why);
-
-    if (!rc)
-        rc = db_find(&db, NULL, why, NULL,
-                     "SELECT hashes FROM tiles, state WHERE level=? AND"
-                     " number=? AND is_whole AND epoch=? AND seq<=?",
-                     DB_VALUES(level, number, head->origin, head->last),
-                     DB_INTO(&row));
-    if (!rc && row.size < TILE_BYTES)
-        rc = STATUS_NOT_FOUND;
-    if (!rc)
-        memcpy(hashes, row.data, TILE_BYTES);
-    buf_fini(&row);
-    db_close(&db);
-    return rc;
 }
 
 /* Decides how many leaves the tree has, and hashes the entries of the log that
@@ -336,7 +355,9 @@ tree_view_open(struct tree_view *v, const char *dir, struct log *log,
     struct digest chain;
     enum status rc;
 
-    *v = (struct tree_view){.tiles = {read_tile, v}, .us = head->created_us};
+    *v = (struct tree_view){.tiles = {read_tile, v},
+                            .dir = file_path("%s", dir),
+                            .us = head->created_us};
     digest_sha256(&chain, slice_of(head->origin));
     rc = read_folded(v, dir, head, &chain);
     if (rc == STATUS_BUSY)

@@ -1,16 +1,21 @@
 /*
  * tree_db.h - the Merkle tree of a set (proto/tlog/tree.h): its log, folded.
  *
- *     sets/NAME/tree.db    one row a tile
+ *     sets/NAME/tile/...   a file each full tile (tile_files.h)
+ *     sets/NAME/tree.db    a row for the last tile of a level, if it is not
+ *                          full, and how far the tree is
  *
- *     log --fold, when a checkpoint is due--> rows: the leaves up to `folded`
+ *     log --fold, when a checkpoint is due--> files and rows: the leaves up to
+ *                                             `folded`
  *     log ----------------------------------> the leaves behind these, hashed
  *                                             by each reader
  *                                             (TREE_UNFOLDED_MAX)
  *
- * Rows only grow at their ends, and a tile of some width never changes. So a
- * reader needs no transaction. A set with few entries has no file: its readers
- * hash all of its log.
+ * Files are on the disk before the commit that counts on them. A crash before
+ * that leaves files that nobody reads, and the next fold writes the same ones.
+ * A tile of some width never changes, and a row goes when its file is there. So
+ * a reader needs no transaction: it looks for the row first. A set with few
+ * entries has neither: its readers hash all of its log.
  *
  * The leaves of entries that the log has no more are here alone: retention
  * waits for them, and each commit is on the disk. A tree that begins when the
@@ -18,6 +23,7 @@
  */
 #pragma once
 
+#include "base/file.h"
 #include "broker/log/log.h"
 #include "broker/state/fold_db.h"
 #include "proto/tlog/tree.h"
@@ -37,12 +43,13 @@ bool tree_db_is_whole(const struct fold_db *f);
 /* The tree of a set, for one reader. */
 struct tree_view {
     struct tree_tiles tiles; /* of the tree of `size`, and all before it */
+    struct file_path dir;    /* of the set */
     uint64_t size;           /* the head's last entry, or the last folded one:
                                 if so many more are not folded */
     int64_t us;              /* T(size) */
     struct digest root;
 
-    uint64_t folded;       /* the rows have so many leaves */
+    uint64_t folded;       /* files and rows have so many leaves */
     struct digest *leaves; /* the hashes of those behind them */
     struct db db;          /* not open: there are no rows */
 };
@@ -56,11 +63,3 @@ MUST_CHECK enum status tree_view_open(struct tree_view *view, const char *dir,
                                       const struct head *head, uint64_t upto,
                                       struct problem *why);
 void tree_view_close(struct tree_view *view);
-
-/* Reads a tile of 256 hashes from its row alone: no entry is hashed, and no
- * root made. STATUS_NOT_FOUND: it is not folded so far, or the tree is not
- * whole. May block. */
-MUST_CHECK enum status tree_read_row(const char *dir, const struct head *head,
-                                     unsigned level, uint64_t number,
-                                     struct digest hashes[TILE_WIDTH],
-                                     struct problem *why);

@@ -2,6 +2,7 @@
 golang.org/x/mod/sumdb, and by independent code here."""
 
 import base64
+import contextlib
 import datetime
 import hashlib
 import json
@@ -9,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import sqlite3
 import subprocess
 import time
 
@@ -345,17 +347,128 @@ def test_a_lost_key_stops_the_start(start_broker, run):
         broker.stop()
 
 
-# tidingsd check sees a tile that was altered.
-def test_a_damaged_tree_is_found(start_broker, run):
-    broker = start_broker("--rotate-entries", 100)
+def tile_name(level, number, width=256):
+    """C2SP tlog-tiles."""
+    groups = [f"{number % 1000:03}"]
+    while number := number // 1000:
+        groups.insert(0, f"x{number % 1000:03}")
+    return "/".join([str(level), *groups]) + (f".p/{width}" if width < 256 else "")
+
+
+def root_of_tiles(folder, size):
+    """Read all tiles of a tree of that size from a folder; its root."""
+    level, hashes = 0, None
+    while size >> 8 * level:
+        n, below = size >> 8 * level, hashes
+        read = [(folder / tile_name(level, i, min(256, n - 256 * i))).read_bytes() for i in range(-(-n // 256))]
+        hashes = [tile[at : at + 32] for tile in read for at in range(0, len(tile), 32)]
+        assert len(hashes) == n
+        if level > 0:
+            assert hashes == [mth(below[256 * i : 256 * i + 256]) for i in range(n)]
+        first, level = hashes if level == 0 else first, level + 1
+    return mth(first)
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def wait_signed(news, size):
+    """Wait for the checkpoint beside the closed lists to be of that size."""
+    file = news.folder / "changes/checkpoint"
+    return wait_for("the file", lambda: file.exists() and f"\n{size}\n" in file.read_text() and Checkpoint(file.read_text()))
+
+
+# R-457: the folder of a set has all tiles of the checkpoint beside its lists, and no others.
+# The second list has two levels of full tiles.
+def test_tiles_are_files_beside_the_lists(start_broker, run):
+    broker = start_broker("--rotate-entries", 33_000, "--checkpoint-every", 0.1, "--lists-readable-by", "all")
     news = broker.set("news")
-    news.post(250)
-    wait_for("the fold", lambda: (news.folder / "changes/checkpoint").exists())
+    for size in (33_000, 66_000):
+        news.post(33_000)
+        filed = wait_signed(news, size)
+        assert root_of_tiles(news.folder / "tile", filed.size) == filed.root == checkpoint(news).root
+    names = [tile_name(0, n) for n in range(257)] + [tile_name(1, 0), tile_name(2, 0, 1)]
+    names += [tile_name(0, 257, 66_000 % 256), tile_name(1, 1, 1)]
+    wait_for("the last tiles", lambda: files_below(news.folder / "tile") == set(names))
+    for name in names:
+        answer = news.get(f"{news.state()['epoch']}/tile/{name}")
+        assert answer.body == (news.folder / "tile" / name).read_bytes()
+        assert "immutable" in answer["Cache-Control"]
+    assert not run("tidingsd", "check", "--deep", "--data", broker.data).errors()
     broker.stop()
+    broker.restart()
+    assert news.get("tile/1/000").body == (news.folder / "tile/1/000").read_bytes()
+
+
+# A crash may leave a file for which no row counts yet.
+def test_a_tile_that_was_cut_off_is_written_again(start_broker):
+    broker = start_broker("--rotate-entries", 200, "--checkpoint-every", 0.1)
+    news = broker.set("news")
+    news.post(200)
+    wait_signed(news, 200)
+    broker.stop()
+    (news.folder / "tile/0/000").write_bytes(bytes(8192))
+    (news.folder / "tile/0/001.new").write_bytes(b"x")
+    broker.restart()
+    news.post(400)
+    filed = wait_signed(news, 600)
+    assert root_of_tiles(news.folder / "tile", 600) == filed.root == mth([leaf(d) for d in digests(news)])
+
+
+# Version 1 of tree.db had full tiles, too, and the log may have lost their entries.
+def test_tiles_of_an_earlier_version_become_files(start_broker):
+    broker = start_broker("--rotate-entries", 200, "--retain-lists", 1, "--remove-grace", 0, "--checkpoint-every", 0.1)
+    news = broker.set("news")
+    for _ in range(4):
+        news.post(200)
+    wait_for("one list", lambda: news.state()["lists"]["closed"] == 1)
+    filed = wait_signed(news, 800)
+    broker.stop()
+    tile = news.folder / "tile/0"
+    with contextlib.closing(sqlite3.connect(news.folder / "tree.db", isolation_level=None)) as db:
+        for n in range(3):
+            db.execute("INSERT INTO tiles VALUES(0, ?, ?)", (n, (tile / f"00{n}").read_bytes()))
+        db.execute("PRAGMA user_version = 1")
+    before = files_below(tile.parent)
+    shutil.rmtree(tile.parent)
+    broker.restart()
+    assert checkpoint(news).root == filed.root
+    wait_for("the files", lambda: len(files_below(tile.parent)) == 3)
+    with contextlib.closing(sqlite3.connect(news.folder / "tree.db")) as db:
+        wait_for("the rows", lambda: db.execute("SELECT level, number FROM tiles ORDER BY 1").fetchall() == [(0, 3), (1, 0)])
+    news.post(200)
+    wait_signed(news, 1000)
+    assert len(before) == 5
+    assert root_of_tiles(tile.parent, 1000) == checkpoint(news).root
+
+
+# tidingsd check sees tiles that were altered or lost.
+def test_a_damaged_tree_is_found(start_broker, run):
+    broker = start_broker("--rotate-entries", 700)
+    news = broker.set("news")
+    news.post(700)
+    wait_signed(news, 700)
+    broker.stop()
+    tile = news.folder / "tile/0/001"
+    whole = tile.read_bytes()
+
+    def check(*options):
+        return run("tidingsd", "check", *options, "--data", broker.data, status=1).output()
+
+    tile.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "tree.db: tile/0/001 has another root than the level above" in check("--deep")
+    tile.write_bytes(whole[:-1])
+    assert "tree.db: tile/0/001 is missing, or has another size" in check()
+    tile.write_bytes(whole)
+    (tile.parent / "junk").write_bytes(b"")
+    assert "tile/0/junk: the file is of no use here" in check()
+    (tile.parent / "junk").unlink()
     run("sqlite3", news.folder / "tree.db", "DELETE FROM tiles")
-    run("sqlite3", news.folder / "tree.db", "INSERT INTO tiles VALUES(0, 0, zeroblob(64))")
-    said = run("tidingsd", "check", "--data", broker.data, status=1).output()
-    assert "tree.db: level 0 has 2 hashes, and 250 belong there" in said
+    run("sqlite3", news.folder / "tree.db", "INSERT INTO tiles VALUES(0, 2, zeroblob(64))")
+    said = check()
+    assert "tree.db: level 0 has 514 hashes, and 700 belong there" in said
+    assert "tree.db: level 1 has 0 hashes, and 2 belong there" in said
     assert "checkpoints of the set are refused" in said
 
 
