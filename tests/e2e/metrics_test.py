@@ -443,12 +443,14 @@ def test_the_room_on_the_disk_is_known_by_kind(start_broker):
     assert broker.set().create(content="inline").send(*body).status == 200
     at = broker.data / "sets" / news.name
     news.wait_list_files(2)
-    wait_for("the checkpoint of the lists", (at / "changes/checkpoint").exists)
+    filed = at / "changes/checkpoint"
+    wait_for("the checkpoint of the lists", lambda: filed.exists() and "\n6\n" in filed.read_text())
+    wait_for("its only tile", lambda: os.listdir(at / "tile/0/000.p") == ["6"])
     broker.stop()
     broker.start()
     kind = 'tidings_disk_bytes{{kind="{}"}}'.format
     now = wait(broker, kind("change-lists"), least=1)
-    assert now[kind("change-lists")] == room(at / "changes")
+    assert now[kind("change-lists")] == room(at / "changes") + room(at / "tile")
     assert now[kind("resource-lists")] == room(at / "resourcelist")
     assert now[kind("database")] > 0
     assert now[kind("dumps")] == 0

@@ -8,7 +8,7 @@ import pytest
 from tidings_test import content, hub
 from tidings_test.sets import change
 
-LISTS = ("changes", "changedump", "resourcelist", "resourcedump")
+LISTS = ("tile", "changes", "changedump", "resourcelist", "resourcedump")
 
 
 def fill(news):
