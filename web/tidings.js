@@ -490,8 +490,11 @@ export async function checkCheckpoint(checkpoint, { verifierKey, witnesses, requ
     const times = [], cosigned = new Set(), known = new Set();
     try {
         for (const { name, publicKey } of await readKeys(verifierKey, 'verifierKey'))
-            if (name === origin && await checkSignature(checkpoint, await keyOf(name, 1, publicKey)) !== undefined)
-                times.push(await checkSignature(checkpoint, await keyOf(name, 4, publicKey)));
+            if (name === origin && await checkSignature(checkpoint, await keyOf(name, 1, publicKey)) !== undefined) {
+                const one = origin.replace(/(?:\/[^/]+){3}$/, ''); // the cosigner of all sets; before, each was one
+                times.push(await checkSignature(checkpoint, await keyOf(one, 4, publicKey))
+                    ?? await checkSignature(checkpoint, await keyOf(name, 4, publicKey)));
+            }
         for (const key of await readKeys(witnesses, 'witnesses')) { // who holds a key counts once
             known.add(key.publicKey.join());
             if (await checkSignature(checkpoint, key) !== undefined)

@@ -314,7 +314,7 @@ checkpoint_keys_sign(struct checkpoint_keys *k,
                      struct buf *to, struct problem *why)
 {
     struct buf text = {.max = NOTE_BYTES_MAX};
-    char name[NOTE_NAME_SIZE];
+    struct note_key log, cosigner;
     struct slice signed_text;
     bool is_signed;
     size_t n;
@@ -323,14 +323,15 @@ checkpoint_keys_sign(struct checkpoint_keys *k,
     buf_add_slice(to, buf_slice(&text));
     is_signed = !text.failed;
     signed_text = (struct slice){text.data, text.size - is_signed};
-    slice_copy(name, sizeof(name), checkpoint->origin);
+    slice_copy(log.name, sizeof(log.name), checkpoint->origin);
+    cosigner = note_cosigner(&log, false);
     pthread_rwlock_rdlock(&k->lock);
     n = k->n;
     for (size_t i = 0; is_signed && i < n; i++)
-        is_signed =
-            note_sign(to, signed_text, name, k->all[i], NOTE_SIGNATURE, 0) &&
-            note_sign(to, signed_text, name, k->all[i], NOTE_COSIGNATURE,
-                      time_s);
+        is_signed = note_sign(to, signed_text, log.name, k->all[i],
+                              NOTE_SIGNATURE, 0) &&
+                    note_sign(to, signed_text, cosigner.name, k->all[i],
+                              NOTE_COSIGNATURE, time_s);
     pthread_rwlock_unlock(&k->lock);
     buf_fini(&text);
     if (n == 0)

@@ -227,16 +227,20 @@ checkpoint_add_cosignatures(struct buf *text, const struct note *cosigned,
                             struct slice origin)
 {
     struct slice rest = cosigned->signatures;
+    struct note_key log, cosigner;
     struct note fresh;
 
     if (note_read(buf_slice(text), &fresh, NULL) ||
         !slice_equal(fresh.text, cosigned->text))
         return;
+    slice_copy(log.name, sizeof(log.name), origin);
+    cosigner = note_cosigner(&log, false);
     while (rest.size > 0) {
-        struct slice line = slice_take(&rest, '\n'), name = line;
+        struct slice line = slice_take(&rest, '\n'), rest_of = line, name;
 
-        (void)slice_take(&name, ' '); /* the dash */
-        if (slice_equal(slice_take(&name, ' '), origin))
+        (void)slice_take(&rest_of, ' '); /* the dash */
+        name = slice_take(&rest_of, ' ');
+        if (slice_is(name, log.name) || slice_is(name, cosigner.name))
             continue;
         buf_add_slice(text, line);
         BUF_ADD(text, "\n");

@@ -100,15 +100,17 @@ check_log(const struct trust *t, const struct note *note, struct slice origin,
     uint64_t time;
 
     for (size_t i = 0; rc == STATUS_NOT_FOUND && i < t->n_keys; i++) {
-        struct note_key key = t->keys[i];
+        struct note_key key = t->keys[i], cosigner = note_cosigner(&key, false),
+                        former = note_cosigner(&key, true);
 
         if (!slice_is(origin, key.name))
             continue;
         rc = note_check(note, &key, &time, why);
-        key.kind = NOTE_COSIGNATURE;
         if (rc)
             continue;
-        rc = note_check(note, &key, &time, why);
+        rc = note_check(note, &cosigner, &time, why);
+        if (rc == STATUS_NOT_FOUND)
+            rc = note_check(note, &former, &time, why);
         *time_s = (int64_t)time;
         if (rc == STATUS_NOT_FOUND) /* a line of it may have been cut off */
             return problem(why, STATUS_DIFFERENT,

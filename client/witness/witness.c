@@ -279,8 +279,11 @@ check_signatures(const struct witness *w, const struct request *r,
             status = 0;
         else if (status == 404)
             status = 403;
-        key.kind = NOTE_COSIGNATURE; /* its time, if it has one */
-        (void)note_copy_signature(&r->note, &key, to);
+        for (int former = 0; former < 2; former++) { /* its time, if any */
+            struct note_key cosigner = note_cosigner(&key, former);
+
+            (void)note_copy_signature(&r->note, &cosigner, to);
+        }
     }
     return status;
 }

@@ -160,6 +160,19 @@ note_key_write(char to[NOTE_KEY_SIZE], const struct note_key *key)
     buf_add(&text, "", 1);
 }
 
+struct note_key
+note_cosigner(const struct note_key *log, bool is_former)
+{
+    struct note_key key = *log;
+    char *slash;
+
+    key.kind = NOTE_COSIGNATURE;
+    for (int i = 0; !is_former && i < 3; i++)
+        if ((slash = strrchr(key.name, '/')) && slash > key.name)
+            *slash = '\0';
+    return key;
+}
+
 /* Notes */
 
 static bool

@@ -45,6 +45,12 @@ MUST_CHECK enum status note_key_read(struct slice text, struct note_key *key,
                                      struct problem *why);
 void note_key_write(char to[NOTE_KEY_SIZE], const struct note_key *key);
 
+/* The key of a log as a cosigner: with it the log signs the time of a
+ * checkpoint. A cosignature has not its cosigner's name, so a key has one name
+ * for all logs that it signs: the origin without /sets/NAME/EPOCH. `is_former`:
+ * the origin, as before. */
+struct note_key note_cosigner(const struct note_key *log, bool is_former);
+
 /* A note, lent by the text that it was read from. */
 struct note {
     struct slice text; /* with its last line end */

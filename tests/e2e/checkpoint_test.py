@@ -59,7 +59,8 @@ class Checkpoint:
         assert not more
         self.size, self.root = int(size), base64.b64decode(root)
         self.signatures = [line.split(" ")[1:] for line in signatures.splitlines()]
-        assert {name for name, _ in self.signatures} == {self.origin}
+        self.cosigner = self.origin.rsplit("/", 3)[0]
+        assert [name for name, _ in self.signatures] == [self.origin, self.cosigner] * (len(self.signatures) // 2)
 
     def times(self, keys):
         """Check all signatures; the times of the cosignatures."""
@@ -67,8 +68,8 @@ class Checkpoint:
         times = []
         assert len(self.signatures) == 2 * len(keys)
         for key in keys:
-            for kind in (1, 4):
-                id = hashlib.sha256(f"{self.origin}\n".encode() + bytes([kind]) + key).digest()[:4]
+            for kind, name in ((1, self.origin), (4, self.cosigner)):
+                id = hashlib.sha256(f"{name}\n".encode() + bytes([kind]) + key).digest()[:4]
                 mine = [base64.b64decode(s) for _, s in self.signatures]
                 (signature,) = [s[4:] for s in mine if s[:4] == id]
                 signed = body

@@ -186,7 +186,7 @@ def test_cosignatures_of_all_witnesses_are_kept_and_served(
     # So has the end of the closed lists, which was a checkpoint of its own.
     file = news.broker.data / "sets/news/changes/checkpoint"
     wait_for("the end", lambda: file.exists() and file.read_text().split("\n")[1] == "100")
-    wait_for("its cosignatures", lambda: len(split(file.read_text())[1]) == 1 + len(everybody))
+    wait_for("its cosignatures", lambda: len(split(file.read_text())[1]) == 2 + len(everybody))
     assert all(check_cosigned(file.read_text(), one.verifier) for one in everybody)
     proof = news.get("proof?seq=2").text
     assert all(check_cosigned(proof.partition("\n\n")[2], one.verifier) for one in everybody)
