@@ -3,7 +3,6 @@ answers some requests itself, each lie is refused by its name, and nothing is de
 
 import asyncio
 import base64
-import hashlib
 import json
 import pathlib
 import re
@@ -12,7 +11,6 @@ import tempfile
 import time
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tidings_test import npm
@@ -22,6 +20,7 @@ from tidings_test.layouts import urlset
 from tidings_test.middle import HABITS, Exchange
 from tidings_test.servers import Server
 from tidings_test.sets import change
+from tidings_test.tlog import Key, kept_by_command, root_of, sha256
 from tidings_test.waiting import wait_for
 
 try:
@@ -31,43 +30,7 @@ except ImportError:  # builds with a sanitizer have no package
 
 needs_python = pytest.mark.skipif(not tidings, reason="there is no Python package")
 
-DASH = "\u2014"
 NODE = shutil.which("node")
-
-
-def sha256(data):
-    return hashlib.sha256(data).digest()
-
-
-# RFC 6962, section 2.1; of hashes of leaves.
-def root_of(hashes):
-    if len(hashes) == 1:
-        return hashes[0]
-    k = 1 << (len(hashes) - 1).bit_length() - 1
-    return sha256(b"\1" + root_of(hashes[:k]) + root_of(hashes[k:]))
-
-
-class Key:
-    def __init__(self, secret=None):
-        make = Ed25519PrivateKey
-        self.key = make.from_private_bytes(secret) if secret else make.generate()
-        self.public = self.key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-
-    def id(self, name, kind):
-        return sha256(f"{name}\n".encode() + bytes([kind]) + self.public)[:4]
-
-    def verifier(self, name, kind=1):
-        public = base64.b64encode(bytes([kind]) + self.public).decode()
-        return f"{name}+{self.id(name, kind).hex()}+{public}"
-
-    def sign(self, name, body):
-        data = self.id(name, 1) + self.key.sign(body.encode())
-        return f"{DASH} {name} {base64.b64encode(data).decode()}\n"
-
-    def cosign(self, name, body, at=1_800_000_000):
-        signed = self.key.sign(f"cosignature/v1\ntime {at}\n{body}".encode())
-        data = self.id(name, 4) + at.to_bytes(8, "big") + signed
-        return f"{DASH} {name} {base64.b64encode(data).decode()}\n"
 
 
 class Liar(Server):
@@ -247,14 +210,6 @@ REWOUND = 4
 CONTRADICTIONS = ("smaller", "root", "inconsistent", "digest")
 
 
-def kept_by_command(scene, what, state):
-    """The file of the set beside the state."""
-    value = 0xCBF29CE484222325
-    for byte in scene.url.encode():
-        value = (value ^ byte) * 0x100000001B3 % (1 << 64)
-    return state.with_name(f"{state.name}.{what}-{value:016x}")
-
-
 def texts_of(evidence):
     """What came before, the checkpoint, and the proof, if it has one."""
     parts = evidence.split("\n\n")
@@ -267,8 +222,8 @@ def follow_command(scene, run, last, kept=None, witnesses=None, required=0, veri
     del last  # it ends where the set does
     with tempfile.TemporaryDirectory() as directory:
         state = pathlib.Path(directory, "state")
-        checkpoint = kept_by_command(scene, "checkpoint", state)
-        evidence = kept_by_command(scene, "evidence", state)
+        checkpoint = kept_by_command(scene.url, "checkpoint", state)
+        evidence = kept_by_command(scene.url, "evidence", state)
         if kept:
             checkpoint.write_text(kept)
         keys = [verifier or scene.verifier] if not isinstance(verifier, list) else verifier
