@@ -263,7 +263,7 @@ on_tile(struct fetch_answer *answer, const struct problem *why, void *user)
     struct td_follower *f = user;
     struct follower_checkpoint *c = &f->checkpoint;
     struct checkpoint_tile *tile = c->tiles[c->asked_tile];
-    struct problem bad;
+    struct problem bad = {""};
 
     c->fetch = NULL;
     if (!why->rc && answer->status == 404 && tile->wide < TILE_WIDTH) {
@@ -272,7 +272,7 @@ on_tile(struct fetch_answer *answer, const struct problem *why, void *user)
     } else if (!take_answer(f, answer, why)) {
         return;
     } else if (answer->body.size != tile->wide * sizeof(tile->hashes[0])) {
-        problem(&bad, STATUS_MALFORMED, "%.300s: a tile of it has %zu bytes",
+        problem(&bad, STATUS_UNREACHABLE, "%.300s: a tile of it has %zu bytes",
                 f->offered.checkpoint, answer->body.size);
         fail(f, &bad);
     } else {
