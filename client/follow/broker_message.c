@@ -86,6 +86,7 @@ cut_lines(struct broker_message *in, struct slice text)
         if (fragment_view(line.text, &view) || view.size != line.text.size)
             return false;
         line.seq = view.seq;
+        line.us = view.us;
         buf_add(&in->lines, &line, sizeof(line));
     }
     return in->lines.size == in->n_changes * sizeof(line);

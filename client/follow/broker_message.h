@@ -27,6 +27,7 @@ struct broker_message {
 struct broker_line {
     struct slice text; /* with its line end; points into the message */
     uint64_t seq;
+    int64_t us; /* event time */
 };
 
 static inline const struct broker_line *

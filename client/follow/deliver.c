@@ -193,6 +193,7 @@ deliver_lines(struct td_follower *f, size_t first)
     if (f->held.is_cut) {
         order->at.seq = f->checkpoint.signed_to.seq;
         order->digest = f->held.before.digest;
+        order->us = lines[n - 1].us;
         for (size_t i = first; i < n; i++)
             digest_add(&order->digest, lines[i].text);
     }

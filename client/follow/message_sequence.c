@@ -27,6 +27,25 @@ is_complete(const struct message_sequence *order,
     return true;
 }
 
+/* True if no entry is earlier than the one before it, as in each log; checked
+ * with a key alone. */
+static bool
+is_in_time(const struct message_sequence *order,
+           const struct broker_message *message, struct problem *why)
+{
+    size_t n = message->form == TD_XML ? message->n_changes : 0;
+    const struct broker_line *lines = broker_lines(message);
+    int64_t us = message->coverage.after == order->at.seq ? order->us : 0;
+
+    for (size_t i = 0; order->needs_digest && i < n; us = lines[i++].us)
+        if (lines[i].us < us) {
+            problem_set(why, "entry %llu is earlier than the one before it",
+                        (unsigned long long)lines[i].seq);
+            return false;
+        }
+    return true;
+}
+
 /* Sets the digest if the place is the beginning of a log, where it is known. */
 static void
 know_start(struct message_sequence *order)
@@ -72,6 +91,7 @@ message_sequence_set(struct message_sequence *order, const struct position *at)
     order->at = *at;
     order->is_placed = true;
     order->has_digest = false;
+    order->us = 0;
     know_start(order);
 }
 
@@ -102,6 +122,8 @@ message_sequence_judge(struct message_sequence *order,
                     covers->has_digest ? "came before it" : "of these");
         return VERDICT_BROKEN;
     }
+    if (!is_in_time(order, message, why))
+        return VERDICT_BROKEN;
     if (!order->at.epoch[0]) { /* takes its place */
         if (!order->is_placed)
             order->at.seq = covers->after;
@@ -134,4 +156,6 @@ message_sequence_advance(struct message_sequence *order,
         order->digest = covers->digest;
     }
     order->at.seq = covers->last;
+    if (message->form == TD_XML && message->n_changes > 0)
+        order->us = broker_lines(message)[message->n_changes - 1].us;
 }

@@ -29,6 +29,7 @@ struct message_sequence {
         needs_digest; /* of each message with changes: checkpoints prove that */
     bool is_placed;
     struct position at; /* epoch "" until a message has it */
+    int64_t us;         /* event time of the entry there; 0: unknown */
     bool has_digest;
     struct digest digest; /* d(at.seq) */
     struct digest here;   /* VERDICT_OTHER: ours at the end of the message */
