@@ -1186,6 +1186,8 @@ class Following {
 
     /** Waits, until the attempt is ended at most. */
     async #rest(link, ms) {
+        if (this.#end.signal.aborted) // by onState, which heard of the failure
+            return;
         link.allow(Infinity);
         await new Promise(done => {
             const end = () => {

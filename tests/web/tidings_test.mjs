@@ -630,6 +630,14 @@ function streamOfMany(...parts) {
 
 const changes = (set, after, last) => event('changes', message(after, last, { set }));
 
+test('a signal that ends it on the news of a failure waits for no pause', async () => {
+    const stop = new AbortController();
+    const onState = ({ error }) => error && stop.abort(new Error('enough'));
+    plays(502);
+    await assert.rejects(follow(SET, { position: '0', signal: stop.signal, onState }).next(), /enough/);
+    assert.deepEqual(broker.pauses, []);
+});
+
 test('a signal that has ended it before lets nothing begin', async () => {
     plays(stream(0, [message(0, 1)]));
     const signal = AbortSignal.abort(new Error('enough'));
