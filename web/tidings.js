@@ -590,7 +590,9 @@ export function tilesOf({ size }, read) {
         const path = `${level}/${digits.replace(/\d{3}(?=\d)/g, 'x$&/')}`;
         if (!tiles.has(path))
             tiles.set(path, width >= TILE_WIDTH ? await read(path)
-                : await read(`${path}.p/${width}`).catch(() => read(path)));
+                : await read(`${path}.p/${width}`).catch(error => read(path).catch(() => {
+                    throw error;
+                })));
         return tiles.get(path).slice((at - first) * 32, (at - first + 1) * 32);
     };
     return async function next(begin, end) {
@@ -1104,14 +1106,17 @@ class Following {
     async #tile(link, set, path, epoch) {
         const url = new URL(`${set.url}/tile/${path}?${epoch}`);
         const tiles = set.tiles ??= new Map();
+        const size = 32 * (/\.p\/(\d+)$/.exec(path)?.[1] ?? TILE_WIDTH);
         let bytes = tiles.get(url.href) ?? [];
         if (bytes.length)
             return bytes;
         for await (const piece of this.#pieces(link, await this.#request(link, url, '*/*', set), false)) {
             bytes = bytesOf(bytes, piece);
-            if (bytes.length > TILE_WIDTH * 32)
-                throw new Lost('a tile is too long');
+            if (bytes.length > size)
+                throw new Lost(`a tile of ${size} bytes is too long`);
         }
+        if (bytes.length < size)
+            throw new Lost(`a tile of ${size} bytes has ${bytes.length}`);
         tiles.set(url.href, bytes);
         if (tiles.size > TILES_KEPT)
             tiles.delete(tiles.keys().next().value);
