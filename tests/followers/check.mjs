@@ -3,16 +3,15 @@
  *
  *     node check.mjs SET-URL OPTIONS [without]
  *
- * OPTIONS: JSON, those of follow(); `kept`, the last checkpoint; `last`, the seq of the last change;
- * `locs`: prints "LOC" for each change. Else prints "SEQ", "checkpoint SIZE" or "unchecked: REASON"
- * for each checkpoint, "trouble: REASON" where it waits, and at the end the error as JSON.
+ * OPTIONS: JSON, those of follow(); `kept`, the last checkpoint; `last`, the seq of the last change.
+ * Prints "SEQ" for each change, "checkpoint SIZE" or "unchecked: REASON" for each checkpoint, "trouble: REASON" where it waits, and at the end the error as JSON.
  * `without`: subtle, there is no WebCrypto; ed25519, it does not know Ed25519; warning, neither is
  * there onCheckpoint.
  */
 import { CheckpointError, follow } from '../../web/tidings.js';
 
 const [url, text, without] = process.argv.slice(2);
-const { kept, last, locs, ...options } = JSON.parse(text);
+const { kept, last, ...options } = JSON.parse(text);
 const store = new Map(kept ? [[`tidings:${url} checkpoint`, kept]] : []);
 const say = line => process.stdout.write(`${line}\n`);
 
@@ -29,7 +28,7 @@ options.onState = ({ error }) => error && say(`trouble: ${error.message}`);
 console.warn = say;
 try {
     for await (const change of follow(url, { position: '0', store, ...options })) {
-        say(locs ? change.loc : change.seq);
+        say(change.seq);
         if (change.seq === last)
             break;
     }
