@@ -223,9 +223,10 @@ TD_API enum td_status td_trust(struct td_client *client, const char *keys,
  * with the signatures that td_trust demands: on each connection before the
  * first message, each five minutes, and before until_caught_up ends. The tree
  * has to continue that of the last checkpoint, and to have the history that
- * came. After td_trust changes are handed over once the signed tree has them;
- * while they wait, one checkpoint a second is asked for. td_sync does so by
- * itself if td_trust was called, with files in its directory.
+ * came. After td_trust changes are handed over once the signed tree has them,
+ * or td_key_lag before; until it does, one checkpoint a second is asked for.
+ * td_sync does so by itself if td_trust was called, with files in its
+ * directory.
  *
  * A signed checkpoint that contradicts the last one, or the history that came,
  * ends the follower with TD_REWOUND; a wrong or missing signature with
@@ -242,6 +243,22 @@ TD_API enum td_status td_trust(struct td_client *client, const char *keys,
  */
 TD_API enum td_status td_keep_checkpoints(struct td_client *client,
                                           const char *path);
+
+/*
+ * Lets the followers of the handle hand over changes before a signed tree has
+ * them (td_trust, td_keep_checkpoints), with td_message.is_unsigned. Each later
+ * checkpoint still has to have them: else the follower ends as above.
+ *
+ * lag_ms  milliseconds. While a change is handed over and not signed for so
+ *         long, further ones wait for a signed tree, and the follower reports
+ *         trouble. 0, the default: all of them wait.
+ *
+ * A program that stores positions has to store that of td_message_mark: its
+ * digest lets the next run compare what came unsigned with the next
+ * checkpoint. td_sync deletes files, and refuses a handle with a lag. Since
+ * 1.1.
+ */
+TD_API void td_key_lag(struct td_client *client, unsigned lag_ms);
 
 /*
  * A checkpoint that a follower has checked.

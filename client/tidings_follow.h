@@ -106,6 +106,8 @@ struct td_message {
     int is_caught_up; /* TD_CHANGES, not 0: the source had nothing behind
                          `position` when it was asked last: when it was sought,
                          or at this heartbeat */
+    int is_unsigned;  /* not 0: no signed tree is known to have all that came up
+                         to here (td_key_lag). Since 1.1 */
 };
 
 enum td_form { TD_JSON, TD_XML };

@@ -56,6 +56,7 @@ struct follow_args {
     bool skips_bad; /* --skip-bad */
     struct td_limits limits;
     struct trust_files trust;
+    unsigned key_lag_ms;
     struct td_follow_options how;
     struct td_filter *filters;
 };
@@ -150,6 +151,8 @@ static const struct option option_rows[] = {
     ACCEPT_DELETIONS_ROW(how.accept_deletions),
     ACCEPT_HISTORY_ROW,
     TRUST_ROWS(trust),
+    {"key-lag", "SECONDS", PAUSE(key_lag_ms, 0, 86400000), NULL,
+     "with --key: hand a change over so long before it is signed; 0"},
     SKIP_BAD_ROW(skips_bad),
     LIMIT_ROWS(limits),
     {"callback-listen", "HOST:PORT", LENT(callback_listen), NULL,
@@ -206,6 +209,13 @@ follow_args_read(struct follow_args *args, const struct arguments *arguments)
         if (!take_given(arguments, &arguments->given[i], args))
             return bad_usage(
                 "--transport is websocket, events, longpoll or poll");
+    for (size_t i = 0; i < arguments->n_given; i++)
+        if (is_given(arguments, &arguments->given[i], "key-lag") &&
+            !args->trust.keys)
+            return bad_usage("--key-lag needs --key");
+    if (args->key_lag_ms && args->count && args->state)
+        return bad_usage("--key-lag, --count and --state contradict each "
+                         "other: a position within a message has no digest");
     if (args->callback_url && !args->callback_listen)
         return bad_usage("--callback-url needs --callback-listen");
     if (args->callback_listen && how->transports)
@@ -230,7 +240,9 @@ static struct td_client *followed;
  *
  * FILE.digest has that position, too, with the digest there; if it has another
  * position, it does not count. The database has both in the row
- * (td_message_mark).
+ * (td_message_mark). Behind changes that are not signed yet (--key-lag) FILE has
+ * the digest, too: then no crash between two files leaves a position without
+ * the digest that the next checkpoint is compared with.
  *
  * If a source with one set gets more, its file becomes the other form. That set
  * keeps its listing, FILE.list; the others have FILE.list-HASH.
@@ -586,15 +598,19 @@ keep_place(struct follow *f, const struct td_message *message,
     td_message_mark(message, mark);
     if (!message->position || strcmp(position, message->position) != 0)
         snprintf(mark, sizeof(mark), "%s", position); /* within the message */
+    if (message->is_unsigned && !strchr(mark, ' '))
+        return true;
     if (!state->path || (db ? !td_position_load(db, message->set_url, kept) &&
                                   !strcmp(kept, mark)
                             : !strcmp(mark, state->position)))
         return true;
     if (db && td_position_save(db, message->set_url, mark)) {
         fail_db(state);
-    } else if (!db && (td_position_write(followed, state->path, position) ||
-                       (strchr(mark, ' ') &&
-                        td_position_write(followed, state->digest, mark)))) {
+    } else if (!db &&
+               (td_position_write(followed, state->path,
+                                  message->is_unsigned ? mark : position) ||
+                (strchr(mark, ' ') &&
+                 td_position_write(followed, state->digest, mark)))) {
         say("%s", td_problem(followed));
     } else {
         memcpy(state->position, mark, sizeof(mark));
@@ -675,6 +691,8 @@ do_change(struct follow *f, const struct td_message *message, size_t i)
 
     if (!f->args.command) {
         f->args.lines->change(stdout, change);
+        if (message->is_unsigned && f->args.lines->change == put_text)
+            fputs(" (not signed yet)", stdout);
         putc_unlocked('\n', stdout);
         return true;
     }
@@ -885,6 +903,7 @@ follow_changes(const struct follow_args *args,
         return code;
     }
     td_limit(followed, &args->limits);
+    td_key_lag(followed, args->key_lag_ms);
     f.args.how.on_trouble = on_trouble;
     f.args.how.on_progress = on_progress;
     f.args.how.on_held = on_held;

@@ -148,6 +148,7 @@ deliver_here(struct td_follower *f, struct td_message *message)
         message->digest = digest.text;
     if (message->kind == TD_CHANGES)
         message->last = f->place.order.at.seq;
+    message->is_unsigned = f->held.n_places > 0;
     return deliver(f, message);
 }
 
@@ -297,6 +298,35 @@ deliver_page(struct td_follower *f, bool *is_stuck)
                                   : refuse_message(f, verdict, &why);
 }
 
+/* With td_key_lag, unless changes that are not signed came too long ago: notes
+ * the place, which no known tree has, and begins to look for one. False: what
+ * leads there has to wait. */
+static bool
+may_lag(struct td_follower *f, bool *goes_on)
+{
+    struct follower_held *held = &f->held;
+    const struct message_sequence *order = &f->place.order;
+    const struct position *end = &f->checkpoint.signed_to;
+    struct unsigned_place *place;
+    int64_t now_ms = clock_steady_ms();
+
+    if (!order->has_digest ||
+        (end->seq >= order->at.seq && !strcmp(end->epoch, order->at.epoch)) ||
+        now_ms - (held->n_places ? held->places[0].came_ms : now_ms) >=
+            (int64_t)f->client->key_lag_ms)
+        return false;
+    /* One too many stands for the last one, too, whose time it keeps. */
+    place = &held->places[held->n_places - (held->n_places == UNSIGNED_MAX)];
+    if (held->n_places < UNSIGNED_MAX) {
+        place->came_ms = now_ms;
+        held->n_places++;
+    }
+    place->at = order->at;
+    place->digest = order->digest;
+    *goes_on = f->checkpoint.fetch || f->phases[FOLLOWER_PROVING]->check(f);
+    return true;
+}
+
 /* With a key, and unless the signed tree is known to have the place: keeps
  * delivery.batch, which leads there, until the tree has it, and holds what
  * brings more (R-452). *goes_on: false, the follower has ended. False: the
@@ -311,6 +341,9 @@ hold_back(struct td_follower *f, const struct td_message *message,
     if (!f->client->checks || !f->client->trust || message->after == at->seq ||
         (proven->seq == at->seq && !strcmp(proven->epoch, at->epoch)))
         return false;
+    *goes_on = true;
+    if (may_lag(f, goes_on))
+        return !*goes_on;
     f->held.is = true;
     f->held.after = message->after;
     f->is_paused |= PAUSED_FOR_PROOF;

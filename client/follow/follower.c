@@ -78,7 +78,6 @@ follower_enter(struct td_follower *f, enum follower_state state)
         f->place.order = f->held.before;
         f->held.is = false;
         f->is_paused &= ~(unsigned)PAUSED_FOR_PROOF;
-        timer_stop(&f->checkpoint.later);
     }
     timer_stop(&f->timer);
     f->is_due = false;
@@ -188,6 +187,7 @@ follower_checkpoint_is_due(const struct td_follower *f, bool is_end)
     /* At a beginning there is no digest before the first message. */
     return clock_steady_ms() >= c->due_ms ||
            strcmp(c->signed_to.epoch, epoch) != 0 ||
+           (is_end && f->held.n_places > 0) ||
            (order->has_digest && c->asked_seq != order->at.seq &&
             (is_end || !c->has_digest));
 }
@@ -643,6 +643,8 @@ follower_end(struct td_follower *f, const struct problem *why)
         f->attempts.n_heard = 0;
         return follower_trouble(f, why);
     }
+    follower_drop_check(f);
+    timer_stop(&f->checkpoint.later);
     follower_enter(f, FOLLOWER_ENDED);
     client_idles(f->client, &f->running, true);
     close_pusher(f);

@@ -229,7 +229,7 @@ struct follower_checkpoint {
     int64_t time_s;            /* its time; 0: of a run before, or unknown */
     int64_t due_ms;     /* of the next look; 0: before the next message */
     int64_t asked_ms;   /* when the last one was asked for */
-    struct timer later; /* changes are held, and the next is asked for then */
+    struct timer later; /* changes are held or unsigned: asks for the next */
     uint64_t asked_seq; /* the follower's at the last look */
 
     /* The check. */
@@ -246,14 +246,25 @@ struct follower_checkpoint {
     size_t asked_tile;
 };
 
+/* The end of a message that was handed over before a signed tree had it. */
+struct unsigned_place {
+    struct position at;
+    struct digest digest;
+    int64_t came_ms;
+};
+
+#define UNSIGNED_MAX 32
+
 /* With a key: changes in delivery.batch that wait until the signed tree has them
- * (R-452). */
+ * (R-452), and places that did not wait (td_key_lag). */
 struct follower_held {
     bool is;
     bool is_cut;     /* their message has more */
     bool is_limited; /* the last ones were dropped: the tree has a part */
     uint64_t after;  /* of their message */
     struct message_sequence before; /* the place, should they be dropped */
+    struct unsigned_place places[UNSIGNED_MAX]; /* oldest first */
+    size_t n_places;
 };
 
 /* The reasons of a pause: bits. */
@@ -337,7 +348,8 @@ bool follower_has_beginning(const struct td_follower *f);
 
 /* phase_checkpoint.c */
 
-/* Asks for the checkpoint that held changes wait for: a timer_fn. */
+/* Asks for the checkpoint that held changes wait for, or that changes lack which
+ * did not wait: a timer_fn. */
 void follower_checkpoint_ask(void *follower);
 
 /* phase_catch_up.c */

@@ -7,9 +7,17 @@
  *     each CHECK_MS       --> the same beside LIVE
  *
  *     changes have come   --> held back until the tree has them
+ *     with td_key_lag     --> handed over; a tree has to have them by then
  *
  * With a key nothing is handed over that the signed tree does not have (R-452).
- * Without one the first check comes before the first change, and what a tree
+ * With a lag the places of what was handed over are kept, with their digests,
+ * until a tree has had them: the greatest one that a tree has is compared, and
+ * by its digest all before it. Positions that the caller stores carry that
+ * digest (td_message_mark), so the next run, which begins with a look at the
+ * place, compares what came unsigned with its first checkpoint, or with the
+ * first one that is large enough: to store them hides no contradiction.
+ *
+ * Without a key the first check comes before the first change, and what a tree
  * does not have yet, the next one has to have: the digest of the place says
  * which history came.
  *
@@ -147,7 +155,8 @@ wait_for_more(struct td_follower *f)
     const struct position *end = &f->checkpoint.signed_to;
     struct problem why = {""};
 
-    f->held.is_limited = f->search.is_caught_up = true; /* lists are not cut */
+    f->held.is_limited |= f->held.is;
+    f->search.is_caught_up = true; /* lists are not cut */
     if (f->held.is && end->seq > f->held.before.at.seq)
         return follower_rest(f, 0);
     problem(&why, STATUS_UNREACHABLE,
@@ -166,6 +175,8 @@ release(struct td_follower *f)
 
     if (f->state == FOLLOWER_PROVING)
         timer_start(&f->timer, 0);
+    if (f->held.n_places > 0)
+        timer_start(&f->checkpoint.later, HELD_MS);
     if (!f->held.is)
         return true;
     f->held.is = false;
@@ -221,6 +232,7 @@ refuse(struct td_follower *f, const char *fault, const char *root,
     follower_drop_check(f);
     buf_clear(&c->kept); /* the caller may accept the new one */
     c->signed_to.epoch[0] = c->proven.epoch[0] = '\0';
+    f->held.n_places = 0;
     c->due_ms = 0;
     return follower_refuse_history(f, &reason, root);
 }
@@ -376,6 +388,55 @@ report_age(struct td_follower *f)
     return follower_report(f, text, 0);
 }
 
+/* Of the places that came unsigned, takes the last one that the tree has, unless
+ * the check was of that one, or of a later one: the check begins anew. */
+static bool
+take_unsigned(struct td_follower *f)
+{
+    struct follower_checkpoint *c = &f->checkpoint;
+    uint64_t checked = c->at.seq <= c->size ? c->at.seq : 0;
+
+    for (size_t i = f->held.n_places; i-- > 0;) {
+        const struct unsigned_place *place = &f->held.places[i];
+
+        if (place->at.seq > c->size || strcmp(place->at.epoch, c->at.epoch))
+            continue;
+        if (place->at.seq <= checked)
+            return false;
+        c->at.seq = place->at.seq;
+        c->digest = place->digest;
+        return c->has_digest = true;
+    }
+    return false;
+}
+
+/* The tree has the place of the check. */
+static void
+drop_unsigned(struct follower_held *held, const struct position *proven)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < held->n_places; i++)
+        if (held->places[i].at.seq > proven->seq ||
+            strcmp(held->places[i].at.epoch, proven->epoch) != 0)
+            held->places[n++] = held->places[i];
+    held->n_places = n;
+}
+
+/* True if something that came, and waits or was handed over, is not in the
+ * tree, and has to be before the follower goes on. */
+static bool
+is_short(const struct td_follower *f)
+{
+    const struct follower_checkpoint *c = &f->checkpoint;
+    const struct position *at = &f->place.order.at;
+    bool is_end = f->how.until_caught_up && f->state == FOLLOWER_PROVING;
+    bool lacks = at->seq > c->size && !strcmp(at->epoch, c->at.epoch);
+
+    return f->client->trust && ((f->held.is && lacks) ||
+                                (is_end && (lacks || f->held.n_places > 0)));
+}
+
 static bool
 judge(struct td_follower *f)
 {
@@ -401,6 +462,8 @@ judge(struct td_follower *f)
 
     if (rc == STATUS_AGAIN)
         return ask_tile(f);
+    if (!rc && take_unsigned(f))
+        return judge(f);
     if (rc)
         problem_prefix(&why, rc, "%.300s: ", f->offered.checkpoint);
     else if (is_new)
@@ -422,14 +485,15 @@ judge(struct td_follower *f)
     c->signed_to = c->at;
     c->signed_to.seq = c->size;
     c->time_s = found->time_s;
-    if (f->held.is && c->is_lagging) {
+    if (c->has_digest && !c->is_lagging) {
+        c->proven = c->at;
+        drop_unsigned(&f->held, &c->at);
+    }
+    buf_fini(&c->text);
+    if (is_short(f)) {
         c->due_ms = 0;
-        buf_fini(&c->text);
         return wait_for_more(f);
     }
-    if (c->has_digest && !c->is_lagging)
-        c->proven = c->at;
-    buf_fini(&c->text);
     return (!is_new || report_age(f)) && release(f);
 }
 
@@ -466,12 +530,6 @@ ask_checkpoint(struct td_follower *f)
     ask(f, witnessed, on_text);
     free(witnessed);
     return true;
-}
-
-void
-follower_checkpoint_ask(void *follower)
-{
-    ask_checkpoint(follower);
 }
 
 static bool
@@ -512,11 +570,22 @@ begin_check(struct td_follower *f)
         buf_add_slice(&c->text, buf_slice(&c->kept));
         return judge(f);
     }
-    if (f->held.is && c->asked_ms && wait_ms > 0) {
+    if ((f->held.is || f->held.n_places > 0) && c->asked_ms && wait_ms > 0) {
         timer_start(&c->later, wait_ms);
         return true;
     }
     return ask_checkpoint(f);
+}
+
+void
+follower_checkpoint_ask(void *follower)
+{
+    struct td_follower *f = follower;
+
+    if (f->held.is)
+        ask_checkpoint(f);
+    else if (f->held.n_places > 0 && !f->checkpoint.fetch)
+        begin_check(f);
 }
 
 static bool

@@ -352,6 +352,12 @@ td_trust(struct td_client *client, const char *keys, const char *witnesses,
     return client_end(client, rc);
 }
 
+void
+td_key_lag(struct td_client *client, unsigned lag_ms)
+{
+    client->key_lag_ms = lag_ms;
+}
+
 const struct td_checkpoint *
 td_checkpoint(struct td_client *client)
 {

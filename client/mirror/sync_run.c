@@ -1243,6 +1243,9 @@ td_sync(struct td_client *client, const char *url, const char *dir,
                 url ? url : "");
     else if (!dir || !dir[0])
         problem(&why, STATUS_INVALID, "no directory for the mirror was given");
+    else if (client->key_lag_ms)
+        problem(&why, STATUS_INVALID,
+                "a mirror deletes files: td_key_lag has to be 0");
     else if (!follow_options_check(&how, client->trust, filled.filter, &why) &&
              (m.dir = mirror_dir_open(dir, true, &why)) &&
              mirror_open_db(&m, m.dir, "mirror.db", &why) &&

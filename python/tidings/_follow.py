@@ -118,6 +118,7 @@ class Message:
     set          the name of the set, or its URL; set_url, its URL.
     digest       of the log up to `last`; None: unknown.
     reason       of a baseline.
+    is_unsigned  no signed tree is known to have all that came up to here (key_lag).
     """
 
     kind: Kind
@@ -129,6 +130,7 @@ class Message:
     set_url: str
     digest: str | None
     reason: str | None
+    is_unsigned: bool = False
 
 
 def _length(of: int) -> int | None:
@@ -180,6 +182,7 @@ def message_of(c: Any) -> Message:
         set_url=text(c.set_url) or "",
         digest=text(c.digest),
         reason=text(c.reason),
+        is_unsigned=bool(c.is_unsigned),
     )
 
 
@@ -328,6 +331,7 @@ class _Followed:
         verifier_key: Keys = None,
         witnesses: Keys = None,
         require_witnesses: int = 0,
+        key_lag: float = 0.0,
         checkpoint: str | None = None,
         on_checkpoint: OnCheckpoint | None = None,
         on_trouble: OnTrouble | None = None,
@@ -345,6 +349,9 @@ class _Followed:
             keys = trust_of(verifier_key, witnesses, require_witnesses)
             if keys:
                 self._trust(keys, checkpoint, on_checkpoint)
+            elif key_lag:
+                raise Invalid("key_lag needs verifier_key")
+            lib.td_key_lag(feed.client, round(key_lag * 1000))
             if self._state is not None:
                 kept = ffi.new("char[]", lib.TD_POSITION_SIZE)
                 feed.check(lib.td_position_read(feed.client, self._state, kept))
@@ -382,7 +389,7 @@ class _Followed:
     def position(self) -> str | None:
         """The position behind the last message that the loop has done with: it has
         asked for another one."""
-        return self._position
+        return self._position and self._position.partition(" ")[0]
 
     def stop(self) -> None:
         """End the iteration: the loop ends as if there were no more. From any thread,
@@ -399,9 +406,11 @@ class _Followed:
         """The next message; None: it is still to come. The one before is applied."""
         done, self._message = self._message, None
         if done and done.position:
+            # With its digest: the next checkpoint has to have what came unsigned.
+            is_open = done.is_unsigned and done.digest
+            self._position = f"{done.position} {done.digest}" if is_open else done.position
             if self._state is not None:
-                self._feed.write_position(self._state, done.position.encode())
-            self._position = done.position
+                self._feed.write_position(self._state, self._position.encode())
         self._message = self._feed.next()
         if self._message:
             self._changes = iter(self._message.changes)
@@ -459,6 +468,8 @@ class Follower(_Followed):
                         while some wait, one is read each second.
     witnesses,          likewise the keys of those who have to cosign it: so many of
     require_witnesses   them; 0: all.
+    key_lag             so many seconds a change may come before it is signed
+                        (Message.is_unsigned); then further ones wait. 0: all wait.
     checkpoint          the text of the last one; `state` keeps it in STATE.checkpoint.
     on_checkpoint       called with each Checkpoint that is right.
     on_trouble          called when there is no connection, with the reason and the

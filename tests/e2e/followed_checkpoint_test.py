@@ -481,6 +481,163 @@ def held_back_in_javascript(one, start, said, sign, witness):
     assert one.liar.asked.count("/sets/news/checkpoint") >= 2
 
 
+# A broker that signs two of three entries, and a reader that need not wait for the third.
+@pytest.fixture
+def lagging(scene, start, keys, tmp_path):
+    one = scene(3)
+    one.state = tmp_path / "state"
+
+    def sign(n):
+        one.lie("checkpoint", one.checkpoint(Scene.leaves(one.set, n)))
+
+    def follow(lag, *options, env=None):
+        command = ["tidings", "follow", one.url, "--from-start", "--verbose", "--state", one.state]
+        return start(*command, "--key", keys(one.verifier), "--key-lag", lag, *options, env=env)
+
+    one.lie("checkpoint", one.checkpoint(one.hashes[:2]))
+    one.sign, one.follow = sign, follow
+    return one
+
+
+UNSIGNED = " (not signed yet)"
+HELD = "signs 2 entries: later ones are held back until it does"
+
+
+# A person may ask for changes before they are signed: their lines say so. R-452
+def test_a_lag_hands_changes_over_before_they_are_signed(lagging):
+    following = lagging.follow(600)
+    following.out.wait(3)
+    assert [line[0] for line in following.out if line.endswith(UNSIGNED)] == ["1", "2", "3"]
+    kept = kept_by_command(lagging, "checkpoint", lagging.state)
+    assert kept.read_text().split("\n")[1] == "2"
+    lagging.set.post(1)
+    following.out.wait(4)
+    lagging.sign(4)
+    wait_for("the check", lambda: kept.read_text().split("\n")[1] == "4")
+    del lagging.liar.lies["/sets/news/checkpoint"]
+    following.stop()
+    assert HELD not in following.errors()
+
+
+# The same reader waits without a lag, and once the first change has waited too long.
+def test_a_lag_that_is_over_holds_changes_back(lagging, faults):
+    following = lagging.follow(0)
+    following.err.find(lambda line: HELD in line)
+    following.out.wait(2)
+    following.stop()
+    assert [line[0] for line in following.out] == ["1", "2"] and UNSIGNED not in following.output()
+    lagging.state.unlink()
+    following = lagging.follow(600, env=faults.env)
+    following.out.wait(3)
+    faults.pass_time(599)
+    lagging.set.post(1)
+    following.out.wait(4)
+    faults.pass_time(1)
+    lagging.set.post(1)
+    following.err.find(lambda line: HELD in line)
+    assert len(following.out) == 4
+    del lagging.liar.lies["/sets/news/checkpoint"]
+    following.out.wait(5)
+    assert not following.out[4].endswith(UNSIGNED)
+
+
+# Each change has its own time: a checkpoint ends that of those that it has.
+def test_a_lag_counts_from_the_oldest_change_that_is_not_signed(lagging, faults):
+    following = lagging.follow(600, env=faults.env)
+    following.out.wait(3)
+    asked = lagging.liar.asked
+    wait_for("the check of entry 3", lambda: asked.count("/sets/news/checkpoint") >= 2)
+    lagging.set.post(1)
+    following.out.wait(4)
+    faults.pass_time(300)
+    lagging.set.post(1)
+    following.out.wait(5)
+    lagging.sign(4)
+    kept = kept_by_command(lagging, "checkpoint", lagging.state)
+    wait_for("the check", lambda: kept.read_text().split("\n")[1] == "4")
+    faults.pass_time(500)
+    lagging.set.post(1)
+    following.out.wait(6)
+    assert following.out[5].endswith(UNSIGNED)
+    following.stop()
+    assert "held back" not in following.errors()
+
+
+# What came unsigned has to be in each later tree, in this run and in the next one.
+@pytest.mark.parametrize("reader", ["same", "next", "python"])
+def test_a_checkpoint_that_contradicts_what_came_unsigned_is_refused(lagging, run, keys, reader):
+    one, key = lagging, ["--key", keys(lagging.verifier)]
+    if reader == "python":
+        contradict_python(one)
+        return
+    following = one.follow(600)
+    following.out.wait(3)
+    if reader == "next":
+        text = lambda: one.state.exists() and one.state.read_text()
+        wait_for("the position", lambda: f"{one.epoch}-3" in (text() or ""))
+        assert " sha-256:" in text()
+        following.kill()
+        one.state.with_name("state.digest").unlink(missing_ok=True)
+    lie_about_the_last(one)
+    if reader == "next":
+        following = one.follow(0)
+    assert following.wait() == REWOUND
+    assert "its entry 3 is not the one that came" in following.errors()
+    evidence = kept_by_command(one, "evidence", one.state)
+    said = run("tidings", "verify", evidence, *key, status=REWOUND).errors()
+    assert "signed another entry 3 than" in said
+
+
+def contradict_python(one):
+    if not tidings:
+        pytest.skip("there is no Python package")
+    how = {"position": "0", "state": one.state, "verifier_key": one.verifier}
+    with tidings.follow(one.url, key_lag=600, **how) as follower:
+        assert [next(follower).seq for _ in range(3)] == [1, 2, 3]
+        one.set.post(1)
+        message = next(follower.messages())
+        assert message.is_unsigned and message.last == 4
+        assert follower.position == f"{one.epoch}-3"
+    assert " sha-256:" in one.state.read_text()
+    lie_about_the_last(one)
+    with pytest.raises(tidings.CheckpointError) as refused:
+        next(tidings.follow(one.url, **how))
+    assert refused.value.fault == "digest"
+    with pytest.raises(tidings.Invalid, match="key_lag needs verifier_key"):
+        tidings.follow(one.url, key_lag=1)
+
+
+# The end says that all that was handed over is signed, by whichever run.
+def test_the_end_waits_for_the_signature_of_what_came(lagging, faults):
+    following = lagging.follow(600, "--until-caught-up")
+    following.err.find(lambda line: HELD in line)
+    following.out.wait(3)
+    following.kill()
+    for lag in (600, 0):
+        faults.pass_time(1)
+        following = lagging.follow(lag, "--until-caught-up", env=faults.env)
+        following.err.find(lambda line: HELD in line)
+        faults.pass_time(61)
+        assert following.wait() == 1
+        assert HELD in following.err[-1]
+    following = lagging.follow(600, "--until-caught-up")
+    following.err.find(lambda line: HELD in line)
+    lagging.sign(3)
+    assert following.wait() == 0
+    assert not following.out
+
+
+def test_a_lag_needs_a_key_and_positions_with_digests(scene, run, keys, tmp_path):
+    url = scene(1).url
+    for lag in (1, 0):
+        assert "--key-lag needs --key" in run("tidings", "follow", url, "--key-lag", lag, status=2).errors()
+    key = ["--key", keys(Key().verifier("a")), "--key-lag", 1]
+    done = run("tidings", "follow", url, *key, "--count", 1, "--state", tmp_path / "state", status=2)
+    assert "a position within a message has no digest" in done.errors()
+    for command in (["sync", url, tmp_path / "mirror"], ["harvest", url, url]):
+        assert "--key-lag" in run("tidings", *command, *key, status=2).errors()
+
+
 def lie_about_the_last(one):
     hashes = [*one.hashes[:-1], bytes(32)]
     one.lie("checkpoint", one.checkpoint(hashes))

@@ -144,3 +144,17 @@ TEST(a_limit_ends_what_has_met_it_alone)
     site_free(site);
     tempdir_close(&dir);
 }
+
+/* a mirror deletes files, and takes nothing that is not signed. */
+TEST(a_lag_is_refused)
+{
+    struct td_client *client = td_open();
+
+    (void)state;
+    td_key_lag(client, 1);
+    assert_int_equal(td_sync(client, "http://a.example/", "/none", NULL),
+                     TD_INVALID);
+    assert_string_equal(td_problem(client),
+                        "a mirror deletes files: td_key_lag has to be 0");
+    td_close(client);
+}
