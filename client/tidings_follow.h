@@ -242,8 +242,8 @@ struct td_follow_options {
  * the new changes of an overlap, and fills a hole by pull. Where two messages
  * meet, their digests must agree, and every entry is checked against them, and
  * read from the line of the log that was: a message is XML, whatever `form` the
- * caller wants. Events, and the stream of many sets, are JSON, and their
- * entries are not checked; with checkpoints they are not used. R-450, R-451.
+ * caller wants. The stream of many sets is JSON, and its entries are not
+ * checked; with checkpoints it is not used. R-450, R-451.
  * With filters all of this holds, too, except that it cannot check entries: a
  * message also covers changes that did not pass, so its position is the one to
  * store.

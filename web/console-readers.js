@@ -15,6 +15,7 @@ const TRANSPORTS = {
     'websocket-json-deflate': 'WebSocket, JSON, compressed',
     'websocket-xml-deflate': 'WebSocket, XML, compressed',
     'eventsource': 'Server-sent events', 'eventsource-1.0': 'Server-sent events, HTTP/1.0',
+    'eventsource-lines': 'Server-sent events, XML', 'eventsource-lines-1.0': 'Server-sent events, XML, HTTP/1.0',
 };
 
 function readersTable(rate) {

@@ -49,8 +49,8 @@ read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
 /* Of a WebSocket by its subprotocol; `terms` are those of its answer. */
 static enum status
 choose_transport(struct http *http, struct request *rq, bool is_of_many,
-                 const struct transport **transport, struct stream_terms *terms,
-                 struct problem *why)
+                 bool has_lines, const struct transport **transport,
+                 struct stream_terms *terms, struct problem *why)
 {
     struct slice offer = {NULL, 0}, extensions;
     struct buf ours = {.max = OFFER_MAX};
@@ -58,7 +58,8 @@ choose_transport(struct http *http, struct request *rq, bool is_of_many,
     enum status rc;
 
     if (!rq->is_upgrade) {
-        *transport = transports_of_events(rq->is_1_0, is_of_many);
+        *transport = transports_of_events(
+            rq->is_1_0, is_of_many, has_lines ? MESSAGE_XML : MESSAGE_JSON);
         return STATUS_OK;
     }
     if (request_header(rq, "sec-websocket-extensions", &extensions)) {
@@ -119,6 +120,7 @@ handle_stream_get(const struct route_call *call)
     struct request *rq = call->rq;
     struct push_wish wish = {.set = call->set, .principal = call->principal};
     struct response r;
+    bool has_lines;
     enum status rc;
 
     if (!check_kind(rq))
@@ -130,8 +132,10 @@ handle_stream_get(const struct route_call *call)
         request_answer(rq, &r);
         return STATUS_OK;
     }
-    rc = choose_transport(call->http, rq, false, &wish.transport, &wish.terms,
-                          call->why);
+    rc = query_yes(rq, "lines", &has_lines, call->why);
+    if (!rc)
+        rc = choose_transport(call->http, rq, false, has_lines, &wish.transport,
+                              &wish.terms, call->why);
     if (!rc)
         rc = query_yes(rq, "checkpoints", &wish.wants_checkpoints, call->why);
     if (!rc)
@@ -178,8 +182,8 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
         json.size > 0 ? follow_request_json(&follow, json, why) : STATUS_OK;
 
     if (!rc)
-        rc =
-            choose_transport(http, rq, true, &wish.transport, &wish.terms, why);
+        rc = choose_transport(http, rq, true, false, &wish.transport,
+                              &wish.terms, why);
     if (!rc)
         rc = follow_request_query(&follow, rq->query, why);
     if (!rc && last_id.size > 0)

@@ -199,7 +199,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get, OF_SET,
      .does = "Streams the changes of a set", .rights = RIGHT_SUBSCRIBE,
      .is_stream = true, .has_positions = true,
-     .parameters = "after, since, lastEventId, checkpoints, " FILTERS,
+     .parameters = "after, since, lastEventId, checkpoints, lines, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
      .statuses = {{101, "WebSocket"},

@@ -116,8 +116,8 @@ wire_add_message(struct wire *w, const struct message *message)
 
 /* Which one */
 
-/* An event stream carries JSON only: every client would have to take the lines
- * of XML apart and put them together again. */
+/* An event stream carries JSON, unless the client asks for the lines of the
+ * log, which it can hash: XML in many lines of data. */
 const struct transport transport_rows[TRANSPORTS] = {
     {"websocket-json", "resourcesync.json", MESSAGE_JSON},
     {"websocket-xml", "resourcesync.xml", MESSAGE_XML},
@@ -130,6 +130,8 @@ const struct transport transport_rows[TRANSPORTS] = {
     {"eventsource-many", NULL, MESSAGE_JSON, .is_of_many = true},
     {"eventsource-many-1.0", NULL, MESSAGE_JSON, .is_1_0 = true,
      .is_of_many = true},
+    {"eventsource-lines", NULL, MESSAGE_XML},
+    {"eventsource-lines-1.0", NULL, MESSAGE_XML, .is_1_0 = true},
 };
 
 _Static_assert(TRANSPORTS <= SET_TRANSPORTS_MAX, "each is counted");
@@ -154,11 +156,12 @@ transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
 }
 
 const struct transport *
-transports_of_events(bool is_1_0, bool is_of_many)
+transports_of_events(bool is_1_0, bool is_of_many, enum message_form form)
 {
     const struct transport *t = transport_rows;
 
-    while (t->subprotocol || t->is_1_0 != is_1_0 || t->is_of_many != is_of_many)
+    while (t->subprotocol || t->is_1_0 != is_1_0 ||
+           t->is_of_many != is_of_many || t->form != form)
         t++;
     return t;
 }
@@ -328,8 +331,26 @@ transports_channel(struct set *set, unsigned number, struct deflater *deflater)
         .kind = number, .set = set, .source = deflater, .end = UINT64_MAX};
 }
 
-/* A line end within the message would end the data. Our JSON has only the one
- * at its end; a second one ends the event. */
+/* Appends the lines of a message, each of which is a field of data; the first
+ * one without the field's name. */
+static void
+split_lines(struct buf *to, const struct message *message)
+{
+    struct buf text = {.max = MESSAGE_MAX};
+    struct slice rest;
+
+    message_copy(message, &text);
+    for (rest = buf_slice(&text); rest.size > 0;) {
+        buf_add_text(to, to->size > 0 ? "data: " : "");
+        buf_add_slice(to, slice_take(&rest, '\n'));
+        BUF_ADD(to, "\n");
+    }
+    to->failed |= text.failed;
+    buf_fini(&text);
+}
+
+/* A line end within JSON would end the data. Ours has only the one at its end; a
+ * second one ends the event. */
 void
 eventsource_wrap(struct buf *to, const struct message *message,
                  const struct transport *transport)
@@ -337,8 +358,12 @@ eventsource_wrap(struct buf *to, const struct message *message,
     const struct coverage *c = &message->covered;
     char position[POSITION_MAX], head[EVENT_HEAD_MAX];
     struct slice part = {head, 0};
+    struct buf lines = {.max = SIZE_MAX};
+    bool is_xml = transport->form == MESSAGE_XML;
     struct wire wire;
 
+    if (is_xml)
+        split_lines(&lines, message);
     position_write(position, c->epoch, c->last);
     part.size = (size_t)snprintf(
         head, sizeof(head),
@@ -346,10 +371,16 @@ eventsource_wrap(struct buf *to, const struct message *message,
         transport->is_of_many ? "" : position,
         transport->is_of_many ? "" : "\n",
         c->now_us == DATETIME_NONE ? "changes" : "heartbeat");
-    wire_begin(&wire, to, framing_of(transport), part.size + message->size + 1);
+    wire_begin(&wire, to, framing_of(transport),
+               part.size + (is_xml ? lines.size : message->size) + 1);
     wire_add(&wire, part);
-    wire_add_message(&wire, message);
+    if (is_xml)
+        wire_add(&wire, buf_slice(&lines));
+    else
+        wire_add_message(&wire, message);
     wire_add(&wire, SLICE("\n"));
+    to->failed |= lines.failed;
+    buf_fini(&lines);
 }
 
 /* The message contains everything. */

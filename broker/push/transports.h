@@ -107,11 +107,12 @@ void transports_close(const struct transport *transport, struct stream *stream,
 const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated);
 
-/* The transport of an event stream, of one set or of many. */
-const struct transport *transports_of_events(bool is_1_0, bool is_of_many);
+/* The transport of an event stream, of one set, in JSON or XML, or of many. */
+const struct transport *transports_of_events(bool is_1_0, bool is_of_many,
+                                             enum message_form form);
 
 /* All of them; the number of one is its place. */
-#define TRANSPORTS 8
+#define TRANSPORTS 10
 extern const struct transport transport_rows[TRANSPORTS];
 
 /* Appends the subprotocols, for an error's text: "resourcesync.json, ...". */

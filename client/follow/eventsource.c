@@ -2,7 +2,8 @@
  * eventsource.c - server-sent events: an answer without end.
  *
  * broker/push/eventsource.c sends them: the events `changes` and `heartbeat`
- * are messages, always in JSON; `farewell`, `failed`, `denied`, `removed` and
+ * are messages, of one set in XML, whose lines a follower hashes, and of many
+ * in JSON; `farewell`, `failed`, `denied`, `removed` and
  * `gone` are the last ones, with the reason as {"detail":"..."}. A stream of
  * many sets, which is asked for by a POST, has `end` of one set as a message.
  * Other events are ignored.
@@ -42,7 +43,11 @@ read_events(struct live *live, struct slice *bytes)
             slice_is(event.name, "heartbeat") ||
             (live->request.body.data && slice_is(event.name, "end"));
 
-        if (!is_message)
+        if (is_message && live->request.form == TD_XML &&
+            !slice_starts((struct slice){event.data, event.size}, "<"))
+            live_finish(live, LIVE_UNFIT,
+                        "the events of this broker have no lines of the log");
+        else if (!is_message)
             live_finish_named(live, event.name,
                               (struct slice){event.data, event.size});
         else if (!live_message(live, event.data, event.size))
@@ -136,10 +141,6 @@ start_eventsource(struct live *live)
 
     sse_init(&e->sse, LIVE_MESSAGE_MAX);
     buf_init(&live->held, HELD_MAX);
-    if (live->request.form == TD_XML) {
-        live_finish(live, LIVE_UNFIT, "events carry JSON alone");
-        return true;
-    }
     live->fetch = fetch_start(live->client, &request, on_body, on_end, live);
     live_await(live, 0);
     return live->fetch != NULL;

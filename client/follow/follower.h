@@ -473,8 +473,8 @@ bool follower_reach(struct td_follower *f);
  * next turn of the loop. */
 void follower_unpause(struct td_follower *f, unsigned by);
 
-/* Events, and the stream of many sets, are JSON, which has no lines: a follower
- * takes them without checkpoints (R-450), and passes them on as they are. */
+/* The stream of many sets is JSON, which has no lines: a follower takes it
+ * without checkpoints (R-450), and passes it on as it is. */
 static inline bool
 follower_takes_json(const struct td_follower *f)
 {

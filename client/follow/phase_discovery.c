@@ -10,8 +10,8 @@
 #include "client/follow/follower.h"
 
 /* Returns the transports that `offered` and the caller allow. With checkpoints,
- * those that have the lines of the log (R-450): events are JSON, and polled
- * lists are read as those of any source. */
+ * those that have the lines of the log (R-450): polled lists are read as those
+ * of any source. */
 static unsigned
 carried_by(const struct td_follower *f)
 {
@@ -20,7 +20,7 @@ carried_by(const struct td_follower *f)
 
     if (o->stream)
         open |= TD_WEBSOCKET;
-    if (o->events && follower_takes_json(f))
+    if (o->events)
         open |= TD_EVENTS;
     if (o->memory)
         open |= TD_LONG_POLL;
@@ -92,8 +92,8 @@ take_offer(struct td_follower *f)
     if (!open && f->client->checks && f->offered.checkpoint)
         return follower_fail(f, STATUS_REFUSED,
                              "%.800s: its checkpoints prove what comes by "
-                             "WebSocket or long poll, and these are not "
-                             "offered, or not allowed",
+                             "WebSocket, server-sent events or long poll, and "
+                             "these are not offered, or not allowed",
                              f->offered.url);
     if (!open && !f->how.as_of)
         return follower_fail(f, STATUS_REFUSED,

@@ -78,6 +78,7 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     buf_add_text(url, base);
     begin = url->size;
     add_start(url, f, transport);
+    buf_add_text(url, transport == TD_EVENTS ? "&lines=yes" : "");
     buf_add_text(url, f->options.filters);
     /* live_connection.h decides how long a poll waits, unless the answer is
      * needed at once: to learn the present place, or the head. */
@@ -157,8 +158,7 @@ open_connection(struct td_follower *f, unsigned transport)
 {
     struct live_request request = {
         .transport = (enum td_transport)transport,
-        .form = transport == TD_EVENTS || transport == LIVE_SHARED ? TD_JSON
-                                                                   : TD_XML,
+        .form = transport == LIVE_SHARED ? TD_JSON : TD_XML,
         .idle_ms = &f->connection.idle_ms,
         .shared = &f->shared,
         .after_digest = f->connection.after_digest,

@@ -58,7 +58,7 @@ class Liar(Server):
         if isinstance(body, int):
             status, body = b"%d Away" % body, b""
         head = b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
-        of_type = {b"<": b"application/xml", b"{": b"application/json"}
+        of_type = {b"<": b"application/xml", b"{": b"application/json", b"e": b"text/event-stream"}
         its_type = of_type.get((body or b"")[:1], b"text/plain")
         await peer.send(head % (status, its_type, len(body or b"")) + (body or b""))
 
@@ -887,15 +887,38 @@ def test_a_lie_in_a_message_is_refused(scene, run, keys, tmp_path, lie, digest, 
     assert [path for path in sorted((tmp_path / "mirror").rglob("*")) if "/x/" in str(path)] == []
 
 
-# Events are JSON, and polled lists are read as those of any source: a key refuses both.
-@pytest.mark.parametrize("transport", ["events", "poll"])
-def test_a_way_without_the_lines_of_the_log_is_refused_with_a_key(scene, run, keys, transport):
+# Polled lists are read as those of any source: a key refuses them.
+def test_a_way_without_the_lines_of_the_log_is_refused_with_a_key(scene, run, keys):
     one = scene(2)
-    follow = ["tidings", "follow", one.url, "--from-start", "--until-caught-up", "--transport", transport]
+    follow = ["tidings", "follow", one.url, "--from-start", "--until-caught-up", "--transport", "poll"]
     assert len(run(*follow).out) == 2
     done = run(*follow, "--key", keys(one.verifier), status=1)
-    assert "its checkpoints prove what comes by WebSocket or long poll" in done.errors()
+    assert "its checkpoints prove what comes by WebSocket, server-sent events or long poll" in done.errors()
     assert not done.out
+
+
+def eventful(text):
+    """An event of that message, and no more."""
+    data = b"".join(b"data: %s\n" % line for line in text.rstrip(b"\n").split(b"\n"))
+    return b"event: changes\n" + data + b"\n"
+
+
+# Events have the lines of the log, if the reader asks. R-450, R-451
+@pytest.mark.parametrize("has_key", [True, False])
+def test_events_are_hashed(scene, start, run, keys, has_key):
+    one = scene(2)
+    key = ["--key", keys(one.verifier)] if has_key else []
+    follow = ["tidings", "follow", one.url, "--transport", "events", *key]
+    following = start(*follow, "--from-start", "--format", "xml")
+    following.out.wait(2)
+    one.set.post(1)
+    following.out.wait(3)
+    text = one.set.get("changes?after=0", accept="application/xml").text
+    assert [f"{line}\n" in text for line in following.out] == [True] * 3
+    for lie in ("altered", "replaced"):
+        one.lie("stream", eventful(lying_page(one, f"{one.epoch}-0", lie)))
+        done = run(*follow, "--from-start", status=None)
+        assert done.wait() in (1, REWOUND) and not done.out, done.errors()
 
 
 # Its changes come from lists, and its baseline from no log.

@@ -222,7 +222,7 @@ def follow_all(start, gate, tmp_path):
 
 def streams(broker):
     metrics = broker.metrics()
-    kinds = ("websocket-json-deflate", "websocket-xml-deflate", "eventsource", "eventsource-many")
+    kinds = ("websocket-json-deflate", "websocket-xml-deflate", "eventsource-lines", "eventsource-many")
     return sum(metrics[f'tidings_subscribers{{transport="{kind}"}}'] for kind in kinds)
 
 

@@ -31,7 +31,7 @@ TEST(falls_back_from_way_to_way)
     s->options.poll_ms = 1;
     play(s, "start 0; say 0-1; unfit no upgrade;"
             "trouble no WebSocket here, server-sent events instead: no "
-            "upgrade; by events; url /events?after=E-1;"
+            "upgrade; by events; url /events?after=E-1&lines=yes;"
             "say 1-2; unfit held back; by long_poll; url /memory?after=E-2;"
             "say 2-3; again; url /memory?after=E-3;"
             "unfit no; after #3; told 1 2 3;"
@@ -98,7 +98,7 @@ TEST(now_is_before_the_first_connection_that_brings_nothing)
 
     s->offer.position = LENT(EPOCH "-7");
     play(s, "start now; by websocket; url /stream; unfit no upgrade;"
-            "by events; url /events?after=E-7; say 7-9; told 8 9");
+            "by events; url /events?after=E-7&lines=yes; say 7-9; told 8 9");
 }
 
 /* Something cuts long polls after five seconds: they become shorter, and the
@@ -148,17 +148,17 @@ TEST(leaves_a_way_that_stays_mute)
          MUTE MUTE MUTE "found;" MUTE "by events");
 }
 
-/* Events carry no XML; the follower uses only transports of the options. */
+/* The follower uses only transports of the options. */
 TEST(uses_what_is_wanted_only)
 {
     struct stage *s = *state;
 
     s->options.form = TD_XML;
     s->options.transports = TD_EVENTS | TD_LONG_POLL;
-    play(s, "start 0; by long_poll; leave");
+    play(s, "start 0; by events; leave");
 
-    s->options.transports = TD_EVENTS;
-    play(s, "start 0; ended refused that may be used here");
+    s->options.transports = TD_LONG_POLL;
+    play(s, "start 0; by long_poll; leave");
 }
 
 /* A long poll needs a place to ask from: the head, at once. */

@@ -48,8 +48,10 @@ assert_cut_and_chunked(size_t size, size_t piece)
         buf_add(&text, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
     BUF_ADD(&text, "\n");
     message = cut_message(buf_slice(&text), piece);
-    eventsource_wrap(&wire, &message, transports_of_events(false, false));
-    eventsource_wrap(&plain, &message, transports_of_events(true, false));
+    eventsource_wrap(&wire, &message,
+                     transports_of_events(false, false, MESSAGE_JSON));
+    eventsource_wrap(&plain, &message,
+                     transports_of_events(true, false, MESSAGE_JSON));
     free(message.slices);
     assert_false(wire.failed);
     for (size_t at = 0; at < wire.size; n++) {
@@ -88,12 +90,34 @@ TEST(writes_a_message_as_an_event)
     struct buf wire;
 
     buf_init(&wire, 1000);
-    eventsource_wrap(&wire, &news, transports_of_events(true, false));
+    eventsource_wrap(&wire, &news,
+                     transports_of_events(true, false, MESSAGE_JSON));
     free(news.slices);
     buf_add(&wire, "", 1);
     assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"
                                    "event: changes\n"
                                    "data: {\"changes\":[]}\n"
+                                   "\n");
+    buf_fini(&wire);
+}
+
+/* R-450: a client that asks for the lines of the log gets each whole, whatever
+ * the slices are: the fields of data of an event are joined by line ends. */
+TEST(writes_each_line_of_xml_as_a_field)
+{
+    struct message news = cut_message(SLICE("<a>\n<url>1</url>\n</a>\n"), 3);
+    struct buf wire;
+
+    buf_init(&wire, 1000);
+    eventsource_wrap(&wire, &news,
+                     transports_of_events(true, false, MESSAGE_XML));
+    free(news.slices);
+    buf_add(&wire, "", 1);
+    assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"
+                                   "event: changes\n"
+                                   "data: <a>\n"
+                                   "data: <url>1</url>\n"
+                                   "data: </a>\n"
                                    "\n");
     buf_fini(&wire);
 }
@@ -107,7 +131,8 @@ TEST(writes_a_heartbeat_with_its_position)
 
     quiet.covered.now_us = 1;
     buf_init(&wire, 1000);
-    eventsource_wrap(&wire, &quiet, transports_of_events(true, false));
+    eventsource_wrap(&wire, &quiet,
+                     transports_of_events(true, false, MESSAGE_JSON));
     free(quiet.slices);
     buf_add(&wire, "", 1);
     assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"

@@ -20,7 +20,9 @@ TEST(an_event_stands_where_its_subscriber_is_not_at_the_head)
 
     wish.channel = transports_channel(
         sets_post(&s, "demo", 0, 5),
-        (unsigned)(transports_of_events(true, false) - transport_rows), NULL);
+        (unsigned)(transports_of_events(true, false, MESSAGE_JSON) -
+                   transport_rows),
+        NULL);
     for (wish.after = 0; wish.after <= 5; wish.after++) {
         struct shared_message frame = {.wish = wish};
         char id[64];

@@ -66,9 +66,9 @@ on_request(struct request *rq, void *user)
         return;
     }
     assert_true(number_read(rq->query, &wish.after));
-    wish.transport = rq->is_upgrade
-                         ? transports_of_websocket(false, SLICE(""), false)
-                         : transports_of_events(rq->is_1_0, false);
+    wish.transport =
+        rq->is_upgrade ? transports_of_websocket(false, SLICE(""), false)
+                       : transports_of_events(rq->is_1_0, false, MESSAGE_JSON);
     assert_int_equal(push_accept(world.push, rq, &wish, NULL), 0);
 }
 

@@ -81,8 +81,10 @@ TEST(offers_what_it_speaks)
  * an event stream. */
 TEST(speaks_events_to_both_versions_of_http)
 {
-    const struct transport *chunked = transports_of_events(false, false);
-    const struct transport *plain = transports_of_events(true, false);
+    const struct transport *chunked =
+        transports_of_events(false, false, MESSAGE_JSON);
+    const struct transport *plain =
+        transports_of_events(true, false, MESSAGE_JSON);
 
     assert_ptr_not_equal(chunked, plain);
     assert_int_equal(chunked->form, MESSAGE_JSON);
@@ -101,10 +103,12 @@ TEST(numbers_them_all)
         transports_of_websocket(true, SLICE("resourcesync.xml"), false),
         transports_of_websocket(true, SLICE("resourcesync.json"), true),
         transports_of_websocket(true, SLICE("resourcesync.xml"), true),
-        transports_of_events(false, false),
-        transports_of_events(true, false),
-        transports_of_events(false, true),
-        transports_of_events(true, true),
+        transports_of_events(false, false, MESSAGE_JSON),
+        transports_of_events(true, false, MESSAGE_JSON),
+        transports_of_events(false, true, MESSAGE_JSON),
+        transports_of_events(true, true, MESSAGE_JSON),
+        transports_of_events(false, false, MESSAGE_XML),
+        transports_of_events(true, false, MESSAGE_XML),
     };
     unsigned seen = 0;
 
