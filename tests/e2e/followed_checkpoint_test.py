@@ -512,6 +512,9 @@ def test_a_lag_hands_changes_over_before_they_are_signed(lagging):
     assert kept.read_text().split("\n")[1] == "2"
     lagging.set.post(1)
     following.out.wait(4)
+    asked = lagging.liar.asked
+    n = asked.count("/sets/news/checkpoint")
+    wait_for("a look that finds nothing", lambda: asked.count("/sets/news/checkpoint") > n)
     lagging.sign(4)
     wait_for("the check", lambda: kept.read_text().split("\n")[1] == "4")
     del lagging.liar.lies["/sets/news/checkpoint"]
