@@ -508,7 +508,7 @@ def test_a_lag_hands_changes_over_before_they_are_signed(lagging):
     following = lagging.follow(600)
     following.out.wait(3)
     assert [line[0] for line in following.out if line.endswith(UNSIGNED)] == ["1", "2", "3"]
-    kept = kept_by_command(lagging, "checkpoint", lagging.state)
+    kept = kept_by_command(lagging.url, "checkpoint", lagging.state)
     assert kept.read_text().split("\n")[1] == "2"
     lagging.set.post(1)
     following.out.wait(4)
@@ -556,7 +556,7 @@ def test_a_lag_counts_from_the_oldest_change_that_is_not_signed(lagging, faults)
     lagging.set.post(1)
     following.out.wait(5)
     lagging.sign(4)
-    kept = kept_by_command(lagging, "checkpoint", lagging.state)
+    kept = kept_by_command(lagging.url, "checkpoint", lagging.state)
     wait_for("the check", lambda: kept.read_text().split("\n")[1] == "4")
     faults.pass_time(500)
     lagging.set.post(1)
@@ -586,7 +586,7 @@ def test_a_checkpoint_that_contradicts_what_came_unsigned_is_refused(lagging, ru
         following = one.follow(0)
     assert following.wait() == REWOUND
     assert "its entry 3 is not the one that came" in following.errors()
-    evidence = kept_by_command(one, "evidence", one.state)
+    evidence = kept_by_command(one.url, "evidence", one.state)
     said = run("tidings", "verify", evidence, *key, status=REWOUND).errors()
     assert "signed another entry 3 than" in said
 
