@@ -242,8 +242,7 @@ struct td_follow_options {
  * the new changes of an overlap, and fills a hole by pull. Where two messages
  * meet, their digests must agree, and every entry is checked against them, and
  * read from the line of the log that was: a message is XML, whatever `form` the
- * caller wants. The stream of many sets is JSON, and its entries are not
- * checked; with checkpoints it is not used. R-450, R-451.
+ * caller wants. R-450, R-451.
  * With filters all of this holds, too, except that it cannot check entries: a
  * message also covers changes that did not pass, so its position is the one to
  * store.
@@ -328,7 +327,7 @@ struct td_source_options {
  * order.
  *
  * All sets share one connection, a WebSocket or server-sent events, if there
- * are several, in TD_JSON, and their broker has a stream of many sets. Then a
+ * are several, and their broker has a stream of many sets. Then a
  * set's heartbeats say that the broker has sent nothing of it since the last
  * message, and on_trouble is called once for all sets when that connection
  * ends. Else td_follow_source streams the first 100 sets, each by a connection

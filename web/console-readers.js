@@ -16,6 +16,9 @@ const TRANSPORTS = {
     'websocket-xml-deflate': 'WebSocket, XML, compressed',
     'eventsource': 'Server-sent events', 'eventsource-1.0': 'Server-sent events, HTTP/1.0',
     'eventsource-lines': 'Server-sent events, XML', 'eventsource-lines-1.0': 'Server-sent events, XML, HTTP/1.0',
+    'eventsource-many': 'Server-sent events, many sets', 'eventsource-many-1.0': 'Server-sent events, many sets, HTTP/1.0',
+    'eventsource-many-lines': 'Server-sent events, many sets, XML',
+    'eventsource-many-lines-1.0': 'Server-sent events, many sets, XML, HTTP/1.0',
 };
 
 function readersTable(rate) {

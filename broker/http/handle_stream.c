@@ -178,11 +178,14 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
     struct response r;
     struct slice text;
     struct filter filter;
+    bool has_lines;
     enum status rc =
         json.size > 0 ? follow_request_json(&follow, json, why) : STATUS_OK;
 
     if (!rc)
-        rc = choose_transport(http, rq, true, false, &wish.transport,
+        rc = query_yes(rq, "lines", &has_lines, why);
+    if (!rc)
+        rc = choose_transport(http, rq, true, has_lines, &wish.transport,
                               &wish.terms, why);
     if (!rc)
         rc = follow_request_query(&follow, rq->query, why);

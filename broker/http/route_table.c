@@ -211,7 +211,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/stream", handle_many_get,
      .does = "Streams the changes of many sets", .rights = RIGHT_SUBSCRIBE,
      .is_stream = true, .has_positions = true,
-     .parameters = "set, resume, lastEventId, " FILTERS,
+     .parameters = "set, resume, lastEventId, lines, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
      .statuses = {{101, "WebSocket"},
@@ -221,7 +221,7 @@ const struct route route_table[] = {
     {METHOD_POST, "/stream", handle_many_post,
      .does = "Streams the changes of the sets that the body names",
      .rights = RIGHT_SUBSCRIBE,
-     .parameters = "set, resume, lastEventId, " FILTERS,
+     .parameters = "set, resume, lastEventId, lines, " FILTERS,
      .fields = "Accept, Last-Event-ID",
      .bodies = {{JSON, .schema = "Follow", .bytes = STREAM_MESSAGE_MAX}},
      .statuses = {{200, "text/event-stream"},

@@ -132,6 +132,9 @@ const struct transport transport_rows[TRANSPORTS] = {
      .is_of_many = true},
     {"eventsource-lines", NULL, MESSAGE_XML},
     {"eventsource-lines-1.0", NULL, MESSAGE_XML, .is_1_0 = true},
+    {"eventsource-many-lines", NULL, MESSAGE_XML, .is_of_many = true},
+    {"eventsource-many-lines-1.0", NULL, MESSAGE_XML, .is_1_0 = true,
+     .is_of_many = true},
 };
 
 _Static_assert(TRANSPORTS <= SET_TRANSPORTS_MAX, "each is counted");

@@ -112,7 +112,7 @@ const struct transport *transports_of_events(bool is_1_0, bool is_of_many,
                                              enum message_form form);
 
 /* All of them; the number of one is its place. */
-#define TRANSPORTS 10
+#define TRANSPORTS 12
 extern const struct transport transport_rows[TRANSPORTS];
 
 /* Appends the subprotocols, for an error's text: "resourcesync.json, ...". */

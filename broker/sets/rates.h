@@ -33,7 +33,7 @@ struct set;
 #define RATE_LAG_S 3
 
 /* At least SET_TRANSPORTS_MAX (registry.h). */
-#define RATE_TRANSPORTS 10
+#define RATE_TRANSPORTS 12
 
 /* The last 60 minutes; the last element is the present one. */
 struct rate {

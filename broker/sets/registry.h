@@ -48,7 +48,7 @@
 #define SET_FIRST_BUILD_US 60000000
 
 /* Push transports with counts of subscribers. */
-#define SET_TRANSPORTS_MAX 10
+#define SET_TRANSPORTS_MAX 12
 
 /* set->peers_after: unknown; not a seq. */
 #define PEERS_AFTER_UNKNOWN UINT64_MAX

@@ -202,27 +202,6 @@ deliver_lines(struct td_follower *f, size_t first)
     return deliver_collected(f, &m);
 }
 
-/* Hands over the changes of f->delivery.message from `first` on. */
-static bool
-deliver_new(struct td_follower *f, size_t first)
-{
-    struct broker_message *in = &f->delivery.message;
-    struct td_message m = {
-        .kind = TD_CHANGES,
-        .after = f->place.order.at.seq,
-        .n_changes = in->n_changes - first,
-        .changes = in->n_changes > first ? in->changes + first : NULL,
-    };
-
-    if (in->form == TD_XML)
-        return deliver_lines(f, first);
-    for (size_t i = first; i < in->n_changes; i++)
-        ((char *)in->changes[i].text)[in->changes[i].text_size] = '\0';
-    message_sequence_advance(&f->place.order, in);
-    f->place.has_moment = false;
-    return deliver_here(f, &m);
-}
-
 bool
 deliver_heartbeat(struct td_follower *f)
 {
@@ -269,7 +248,7 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     verdict = message_sequence_judge(&f->place.order, &f->delivery.message,
                                      &first, &why);
     if (verdict == VERDICT_NEW)
-        return deliver_new(f, first);
+        return deliver_lines(f, first);
     if (verdict == VERDICT_GAP) { /* it waits for the entries before it */
         buf_clear(&f->gap.kept);
         buf_add(&f->gap.kept, bytes, size);
@@ -294,7 +273,7 @@ deliver_page(struct td_follower *f, bool *is_stuck)
                  page->coverage.last <= f->place.order.at.seq);
     if (*is_stuck)
         return true;
-    return verdict == VERDICT_NEW ? deliver_new(f, first)
+    return verdict == VERDICT_NEW ? deliver_lines(f, first)
                                   : refuse_message(f, verdict, &why);
 }
 
@@ -489,8 +468,7 @@ push_message(struct td_follower *f, const char *bytes, size_t size)
 
     /* Notifications are XML and unfiltered. */
     if (!f->pusher.is_waiting || f->is_paused || !f->place.order.is_placed ||
-        f->place.order.is_filtered || f->delivery.message.form != TD_XML ||
-        size > LIVE_MESSAGE_MAX) {
+        f->place.order.is_filtered || size > LIVE_MESSAGE_MAX) {
         push_nudge(f);
         return;
     }

@@ -2,8 +2,7 @@
  * eventsource.c - server-sent events: an answer without end.
  *
  * broker/push/eventsource.c sends them: the events `changes` and `heartbeat`
- * are messages, of one set in XML, whose lines a follower hashes, and of many
- * in JSON; `farewell`, `failed`, `denied`, `removed` and
+ * are messages in XML, whose lines a follower hashes; `farewell`, `failed`, `denied`, `removed` and
  * `gone` are the last ones, with the reason as {"detail":"..."}. A stream of
  * many sets, which is asked for by a POST, has `end` of one set as a message.
  * Other events are ignored.
@@ -44,6 +43,7 @@ read_events(struct live *live, struct slice *bytes)
             (live->request.body.data && slice_is(event.name, "end"));
 
         if (is_message && live->request.form == TD_XML &&
+            !live->request.body.data &&
             !slice_starts((struct slice){event.data, event.size}, "<"))
             live_finish(live, LIVE_UNFIT,
                         "the events of this broker have no lines of the log");

@@ -473,14 +473,6 @@ bool follower_reach(struct td_follower *f);
  * next turn of the loop. */
 void follower_unpause(struct td_follower *f, unsigned by);
 
-/* The stream of many sets is JSON, which has no lines: a follower takes it
- * without checkpoints (R-450), and passes it on as it is. */
-static inline bool
-follower_takes_json(const struct td_follower *f)
-{
-    return f->how.form == TD_JSON && !f->client->checks;
-}
-
 /* The epoch that the follower reads, or is about to begin with; "": it does not
  * know. `head`: room. */
 const char *follower_epoch(const struct td_follower *f, struct position *head);

@@ -65,7 +65,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
         follower_set_place(f, &f->options.place);
     if (f->options.has_place && f->options.digest)
         (void)follower_compare_digest(f, f->options.digest);
-    if (!rc && broker_message_init(&f->delivery.message, TD_XML))
+    if (!rc && broker_message_init(&f->delivery.message))
         rc = problem_memory(why);
     if (rc) {
         follower_free(f);

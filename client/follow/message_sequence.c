@@ -17,7 +17,7 @@ is_complete(const struct message_sequence *order,
          covers->last - covers->after != message->n_changes))
         return false;
     for (size_t i = 0; i < message->n_changes; i++) {
-        uint64_t seq = broker_message_seq(message, i);
+        uint64_t seq = broker_lines(message)[i].seq;
 
         if (seq <= before || seq > covers->last ||
             (!order->is_filtered && seq != before + 1))
@@ -33,7 +33,7 @@ static bool
 is_in_time(const struct message_sequence *order,
            const struct broker_message *message, struct problem *why)
 {
-    size_t n = message->form == TD_XML ? message->n_changes : 0;
+    size_t n = message->n_changes;
     const struct broker_line *lines = broker_lines(message);
     int64_t us = message->coverage.after == order->at.seq ? order->us : 0;
 
@@ -56,14 +56,6 @@ know_start(struct message_sequence *order)
     order->has_digest = true;
 }
 
-/* True if the message has all lines that the digest covers. */
-static bool
-is_hashed(const struct message_sequence *order,
-          const struct broker_message *message)
-{
-    return message->form == TD_XML && !order->is_filtered;
-}
-
 /* True if the message continues the history that the order knows, or if that
  * cannot be checked. */
 static bool
@@ -76,7 +68,7 @@ is_same_history(struct message_sequence *order,
     if (!order->has_digest || covers->last < order->at.seq)
         return true;
     if (covers->last > order->at.seq) {
-        if (!is_hashed(order, message))
+        if (order->is_filtered) /* it lacks lines that the digest covers */
             return true;
         for (size_t i = first; i < message->n_changes; i++)
             digest_add(&order->here, broker_lines(message)[i].text);
@@ -135,7 +127,7 @@ message_sequence_judge(struct message_sequence *order,
         return VERDICT_GAP;
     if (covers->last > order->at.seq)
         while (*first < message->n_changes &&
-               broker_message_seq(message, *first) <= order->at.seq)
+               broker_lines(message)[*first].seq <= order->at.seq)
             ++*first;
     if (!is_same_history(order, message, *first))
         return VERDICT_OTHER;
@@ -156,6 +148,6 @@ message_sequence_advance(struct message_sequence *order,
         order->digest = covers->digest;
     }
     order->at.seq = covers->last;
-    if (message->form == TD_XML && message->n_changes > 0)
+    if (message->n_changes > 0)
         order->us = broker_lines(message)[message->n_changes - 1].us;
 }

@@ -99,10 +99,7 @@ on_page(struct fetch_answer *answer, const struct problem *why, void *user)
 bool
 follower_ask_page(struct td_follower *f, fetch_end_fn *on_end)
 {
-    const char *headers[] = {f->delivery.message.form == TD_XML
-                                 ? "Accept: application/xml"
-                                 : "Accept: application/json",
-                             NULL};
+    const char *headers[] = {"Accept: application/xml", NULL};
     struct fetch_request request = {.headers = headers,
                                     .max_bytes = DOCUMENT_BYTES_MAX,
                                     .silence_s = f->options.silence_s,

@@ -158,7 +158,7 @@ open_connection(struct td_follower *f, unsigned transport)
 {
     struct live_request request = {
         .transport = (enum td_transport)transport,
-        .form = transport == LIVE_SHARED ? TD_JSON : TD_XML,
+        .form = TD_XML,
         .idle_ms = &f->connection.idle_ms,
         .shared = &f->shared,
         .after_digest = f->connection.after_digest,
@@ -167,8 +167,6 @@ open_connection(struct td_follower *f, unsigned transport)
     struct buf url = {.max = SIZE_MAX / 2};
 
     follower_enter(f, FOLLOWER_LIVE);
-    if (broker_message_use(&f->delivery.message, request.form))
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     f->connection.transport = transport;
     f->attempts.n_heard = 0;
     f->connection.is_news = false;
@@ -205,9 +203,8 @@ choose_transport(const struct td_follower *f)
     if (f->how.until_caught_up &&
         transport_choice_choose(c->choice, c->open & TD_LONG_POLL, now_ms))
         return TD_LONG_POLL;
-    if (f->shared.stream && follower_takes_json(f) && !f->how.until_caught_up &&
-        !f->pusher.close && f->offered.streams && f->offered.name &&
-        knows_start(f, &start) &&
+    if (f->shared.stream && !f->how.until_caught_up && !f->pusher.close &&
+        f->offered.streams && f->offered.name && knows_start(f, &start) &&
         shared_stream_takes(f->shared.stream, f->offered.streams,
                             f->offered.name))
         return LIVE_SHARED;

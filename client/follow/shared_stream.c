@@ -12,7 +12,9 @@
  *
  * A stream of events gets the first of these as the body of its request; sets
  * that join later need a new request. The broker sends, for any set, messages
- * as on the set's own stream, and besides:
+ * as on the set's own stream, in XML, which names its set by the link to its
+ * Capability List (a wrong name leads to a follower that refuses the lines), and
+ * besides:
  *
  *     {"set":"a","end":"removed","detail":"..."}    gone, unknown, failed
  *     {"resume":"..."} {"now":"...","heartbeat":10}
@@ -98,7 +100,7 @@ shared_stream_takes(struct shared_stream *s, const char *url, const char *name)
 {
     const struct shared_set *set;
 
-    if (s->is_xml || !set_name_is_valid(slice_of(name)) ||
+    if (!set_name_is_valid(slice_of(name)) ||
         (s->url && strcmp(s->url, url) != 0) ||
         !transport_choice_choose(&s->choice, s->open, clock_steady_ms()))
         return false;
@@ -307,19 +309,28 @@ report_refusal(struct shared_stream *s, const struct problem *why)
 struct message {
     struct slice set, end;
     bool is_note;
+    bool has_no_lines;     /* of an earlier broker, which sends JSON */
     uint64_t heartbeat_ms; /* of a note; 0: not stated */
 };
 
-/* Reads the members before "changes", which comes last. */
+/* Reads the set of a message in XML, the members of a note in JSON. */
 static void
 read_message(struct slice text, struct message *message)
 {
-    struct slice name, value;
+    struct slice name, value = {NULL, 0};
     int64_t us;
 
     *message = (struct message){.is_note = false};
-    while (json_slices_next(&text, &name, &value) &&
-           !slice_is(name, "changes")) {
+    if (slice_starts(text, "<") &&
+        slice_skip_past(&text, "<rs:ln rel=\"up\" href=\"")) {
+        name = slice_take(&text, '"');
+        while (name.size > 0) {
+            message->set = value;
+            value = slice_take(&name, '/');
+        }
+        return;
+    }
+    while (json_slices_next(&text, &name, &value)) {
         if (slice_is(name, "set"))
             message->set = json_slices_text(value);
         else if (slice_is(name, "end"))
@@ -328,6 +339,7 @@ read_message(struct slice text, struct message *message)
             message->heartbeat_ms = (uint64_t)us / 1000;
         if (slice_is(name, "resume") || slice_is(name, "heartbeat"))
             message->is_note = true;
+        message->has_no_lines |= slice_is(name, "changes");
     }
 }
 
@@ -386,7 +398,10 @@ on_stream_message(char *bytes, size_t size, void *user)
     }
     s->n_refused = 0;
     s->was_heard = true;
-    if (message.set.size > 0)
+    if (message.has_no_lines)
+        live_finish(s->live, LIVE_UNFIT,
+                    "the messages of this broker have no lines of the log");
+    else if (message.set.size > 0)
         take_message(s, &message, text);
     else if (message.heartbeat_ms > 0 && !s->has_own_idle)
         s->idle_ms = live_idle_ms(message.heartbeat_ms);
@@ -491,7 +506,7 @@ static bool
 start_stream(struct shared_stream *s)
 {
     struct live_request request = {.transport = (enum td_transport)s->transport,
-                                   .form = TD_JSON,
+                                   .form = TD_XML,
                                    .idle_ms = &s->idle_ms,
                                    .on_open = on_open};
     char *url;
@@ -507,8 +522,7 @@ start_stream(struct shared_stream *s)
         BUF_ADD(&s->body, "]}");
         request.body = buf_slice(&s->body);
     }
-    if (asprintf(&url, "%s%s%s", s->url, s->filters[0] ? "?" : "",
-                 s->filters[0] ? s->filters + 1 : "") < 0)
+    if (asprintf(&url, "%s?lines=yes%s", s->url, s->filters) < 0)
         return false;
     request.url = url;
     if (!s->body.failed)
@@ -620,7 +634,6 @@ shared_stream_init(struct shared_stream *s, struct td_client *client,
         .client = client,
         .events = *events,
         .user = user,
-        .is_xml = how->form == TD_XML,
         .has_own_idle = how->idle_ms > 0,
         .idle_ms = how->idle_ms ? how->idle_ms : LIVE_IDLE_DEFAULT,
         .pause_ms = PAUSE_FIRST,

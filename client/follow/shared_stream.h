@@ -60,7 +60,6 @@ struct shared_stream {
     struct shared_stream_events events;
     void *user;
     char filters[FILTER_TEXT_MAX + 2];
-    bool is_xml;
     bool has_own_idle; /* the caller's idle_ms */
     unsigned idle_ms;
 

@@ -162,7 +162,7 @@ def source(start_broker):
 
 def wait_streams(broker, n):
     sockets = [f"websocket-{form}{way}" for form in ("json", "xml") for way in ("", "-deflate")]
-    kinds = (*sockets, "eventsource", "eventsource-lines", "eventsource-many")
+    kinds = (*sockets, "eventsource", "eventsource-lines", "eventsource-many-lines")
 
     def connected():
         metrics = broker.metrics()

@@ -34,7 +34,7 @@ class Gate(Server):
         is_events = "text/event-stream" in (request["Accept"] or "")
         self.asked["upgrade"] += is_upgrade
         self.asked["events"] += is_events
-        is_many = request.head.split()[1] == b"/stream"
+        is_many = request.head.split()[1].partition(b"?")[0] == b"/stream"
         self.asked["many"] += is_many
         if is_many and "many" in self.stops:
             await peer.send(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
@@ -222,8 +222,28 @@ def follow_all(start, gate, tmp_path):
 
 def streams(broker):
     metrics = broker.metrics()
-    kinds = ("websocket-json-deflate", "websocket-xml-deflate", "eventsource-lines", "eventsource-many")
+    kinds = ("websocket-json-deflate", "websocket-xml-deflate", "eventsource-lines", "eventsource-many-lines")
     return sum(metrics[f'tidings_subscribers{{transport="{kind}"}}'] for kind in kinds)
+
+
+# R-450: messages of many sets have their lines, so a reader with keys shares one, too.
+def test_a_source_is_followed_with_keys_by_one_connection(start_broker, start, run, tmp_path):
+    broker = start_broker()
+    sets = [broker.set(name) for name in ("a", "b", "c")]
+    keys = tmp_path / "keys"
+    with keys.open("w") as file:
+        for one in sets:
+            one.post()
+            file.write(run("tidingsd", "key", "show", one.name, "--data", broker.data).output() + "\n")
+    following = start("tidings", "follow", f"{broker.url}/", "--from-start", "--key", keys)
+    following.out.wait(3)
+    wait_for("the stream", lambda: streams(broker) == 1)
+    for one in sets:
+        one.post()
+    following.out.wait(6)
+    assert streams(broker) == 1
+    following.signal(15)
+    assert following.wait() == 0
 
 
 # R-041: one connection; a source whose broker or proxy has none for many sets is

@@ -36,7 +36,7 @@ judge(const char *at, uint64_t after, uint64_t last, size_t *first)
     enum verdict verdict;
 
     history_init(&h, EPOCH);
-    assert_int_equal(broker_message_init(&message, TD_XML), STATUS_OK);
+    assert_int_equal(broker_message_init(&message), STATUS_OK);
     assert_int_equal(
         broker_message_read(&message, history_xml(&h, after, last), NULL),
         STATUS_OK);
@@ -97,7 +97,7 @@ TEST(knows_the_digest_of_the_beginning)
     char *spoilt;
 
     history_init(&h, EPOCH);
-    assert_int_equal(broker_message_init(&message, TD_XML), STATUS_OK);
+    assert_int_equal(broker_message_init(&message), STATUS_OK);
     spoilt = history_copy(&h, history_xml(&h, 0, 2));
     *strstr(spoilt, "n=1") = 'm';
     assert_int_equal(broker_message_read(&message, slice_of(spoilt), NULL),
@@ -123,7 +123,7 @@ TEST(keeps_the_digest_that_a_heartbeat_does_not_tell)
     size_t first;
 
     history_init(&h, EPOCH);
-    assert_int_equal(broker_message_init(&message, TD_XML), STATUS_OK);
+    assert_int_equal(broker_message_init(&message), STATUS_OK);
     stand_at(&order, EPOCH "-0");
     assert_int_equal(broker_message_read(&message, history_xml(&h, 0, 2), NULL),
                      STATUS_OK);

@@ -18,8 +18,9 @@
 #define HOUR_US INT64_C(3600000000)
 
 /* A message of a set, and a heartbeat of the stream. */
-#define MESSAGE(set, text) \
-    "{\"set\":\"" set "\",\"after\":" text ",\"changes\":[]}"
+#define MESSAGE(set, text)                                \
+    "<urlset><rs:ln rel=\"up\" href=\"http://h/sets/" set \
+    "/capabilitylist.xml\"/><rs:md td:after=\"" text "\"/></urlset>"
 #define RESUME "{\"resume\":\"x\"}"
 
 /* Of a follower, which is at place "E-1" and one further for each message. */
@@ -96,7 +97,7 @@ on_message(char *bytes, size_t size, void *user)
         char *message = slice_dup((struct slice){bytes, size});
 
         snprintf(text, sizeof(text), ":%u",
-                 (unsigned)atoi(strstr(message, "\"after\":") + 8));
+                 (unsigned)atoi(strstr(message, "td:after=\"") + 10));
         free(message);
         m->place++;
     }
@@ -519,7 +520,7 @@ TEST(a_broker_that_is_away_is_waited_for)
     fake_broker_start(s->broker);
     play(s, "rest; told a:h");
 
-    assert_read(s, 0, "GET /sets/news HTTP/1.1\r\n");
+    assert_read(s, 0, "GET /sets/news?lines=yes HTTP/1.1\r\n");
 }
 
 /* Server-sent events */
@@ -556,7 +557,7 @@ TEST(events_carry_all_sets)
             "go; told -0 b:2 a:4404; join c; pass 500; join a; told +2 +0;"
             "pass 499; pass 1; told a:h b:h c:h c:1");
 
-    assert_read(s, 0, "POST /sets/news?tag=x&tag=y HTTP/1.1\r\n");
+    assert_read(s, 0, "POST /sets/news?lines=yes&tag=x&tag=y HTTP/1.1\r\n");
     assert_read(s, 0, "\r\nContent-Type: application/json\r\n");
     assert_read(s, 0,
                 "\r\n\r\n{\"follow\":[{\"set\":\"a\",\"after\":\"E-1\"},"
@@ -565,6 +566,23 @@ TEST(events_carry_all_sets)
                 "\r\n\r\n{\"follow\":[{\"set\":\"a\",\"after\":\"E-1\"},"
                 "{\"set\":\"b\",\"after\":\"E-3\"},"
                 "{\"set\":\"c\",\"after\":\"E-1\"}]}");
+}
+
+/* A broker of an earlier version sends JSON, which has no lines (R-450). */
+TEST(messages_without_lines_are_left)
+{
+    struct sharing *s = *state;
+
+    s->how.transports = TD_EVENTS;
+    make_stream(s);
+    fake_plain(s->broker);
+    fake_raw(s->broker,
+             SLICE(EVENTS EVENT("changes", "{\"set\":\"a\",\"after\":1,"
+                                           "\"changes\":[]}")));
+    fake_hold(s->broker);
+    fake_broker_start(s->broker);
+
+    play(s, "join a; told +0 a:h ? -0 a:again; says no lines of the log");
 }
 
 /* Who joins */
@@ -583,10 +601,6 @@ TEST(only_sets_of_one_address_join)
     leave(&s->members[0]);
     assert_true(shared_stream_takes(&s->stream, url, "a"));
 
-    s->how.form = TD_XML; /* which does not name its set */
-    make_stream(s);
-    assert_false(shared_stream_takes(&s->stream, url, "a"));
-    s->how.form = TD_JSON;
     s->how.transports = TD_LONG_POLL | TD_POLL;
     make_stream(s);
     assert_false(shared_stream_takes(&s->stream, url, "a"));

@@ -109,6 +109,8 @@ TEST(numbers_them_all)
         transports_of_events(true, true, MESSAGE_JSON),
         transports_of_events(false, false, MESSAGE_XML),
         transports_of_events(true, false, MESSAGE_XML),
+        transports_of_events(false, true, MESSAGE_XML),
+        transports_of_events(true, true, MESSAGE_XML),
     };
     unsigned seen = 0;
 
