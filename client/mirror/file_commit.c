@@ -420,7 +420,7 @@ step_over(struct file_commit *g)
     g->step = IDLE;
     directory_list_clear(&g->directories);
     for (size_t i = 0; i < items.n; i++)
-        g->on_out(items.all[i].id, g->user);
+        g->on_out(items.all[i].id, items.all[i].kind == GONE, g->user);
     free_items(&items);
 }
 

@@ -41,8 +41,10 @@
 struct file_commit;
 struct mirror;
 
-/* The group has finished with the resource `id`. */
-typedef void file_commit_out_fn(int64_t id, void *user);
+/* The group has finished with the resource `id`: with its file, or with the
+ * removal of the former one, while a new file may already wait for the next
+ * group. */
+typedef void file_commit_out_fn(int64_t id, bool is_removal, void *user);
 
 /* NULL: no memory. */
 struct file_commit *file_commit_new(struct mirror *m,

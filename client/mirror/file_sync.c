@@ -337,12 +337,12 @@ on_done(const struct downloads_result *result, void *user)
 }
 
 static void
-on_out(int64_t id, void *user)
+on_out(int64_t id, bool is_removal, void *user)
 {
     struct file_sync *w = user;
     struct flight *flight = flight_of(w, id);
 
-    if (flight && flight->has_come)
+    if (!is_removal && flight && flight->has_come)
         end_flight(w, flight);
     file_sync_poke(w);
 }

@@ -15,9 +15,10 @@
 #define LOC "https://h/d/a.txt"
 
 static void
-on_out(int64_t id, void *user)
+on_out(int64_t id, bool is_removal, void *user)
 {
     assert_true(id > 0);
+    assert_false(is_removal);
     *(bool *)user = true;
 }
 

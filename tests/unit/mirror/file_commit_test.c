@@ -25,6 +25,7 @@ struct stage {
     int64_t set;
     int64_t now_us;
     unsigned n_out;
+    unsigned n_removals; /* of these */
     unsigned n_written;
     unsigned n_deleted;
 };
@@ -40,11 +41,12 @@ on_event(const struct td_sync_event *event, void *user)
 }
 
 static void
-on_out(int64_t id, void *user)
+on_out(int64_t id, bool is_removal, void *user)
 {
     (void)user;
     assert_true(id > 0);
     s.n_out++;
+    s.n_removals += is_removal;
 }
 
 static int
@@ -286,12 +288,14 @@ TEST(what_is_wanted_again_while_it_is_removed_is_fetched)
     assert_int_equal(s.n_out, 1);
     tell_hash(1, false, md5);
     assert_int_equal(look(a).todo, MIRROR_DB_FETCH);
+    come(a, "old"); /* it waits for the next group */
     turn(2);
 
+    assert_int_equal(s.n_removals, 1); /* which ends no wait */
     assert_false(look(a).is_there);
     assert_int_equal(look(a).todo, MIRROR_DB_FETCH);
-    come(a, "old");
     turn(3);
+    assert_int_equal(s.n_removals, 1);
     assert_file(s.home.fd, path_of(1), "old");
 }
 
