@@ -10,6 +10,7 @@ import pytest
 
 from tidings_test.faults import Faults
 from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
 
 pytestmark = pytest.mark.broker("--heartbeat", "0.2")
 
@@ -168,3 +169,28 @@ def test_the_state_forgets_a_file_after_its_fsync(mirrored, faults):
 
     mirrored.sync()
     assert count_noted(mirrored) == 1
+
+
+# A new file waits for the next group while the removal of the former one is being made
+# durable: the end of that removal ends no wait, so the file is not fetched twice.
+def test_a_removal_ends_no_wait_of_a_new_file(mirrored, faults):
+    mirrored.change(A, "first")
+    mirrored.change("/b.txt", "its folder stays")
+    mirrored.sync()
+    mirrored.start(env=faults.env)
+    mirrored.wait("caught-up")
+    faults.arm(faults.SYNC, "/m/127", faults.HANG)
+    mirrored.change(A, None)
+    mirrored.post()
+    faults.wait()
+    mirrored.change(A, "again")
+    mirrored.post()
+    incoming = mirrored.directory / ".tidings/incoming"
+    wait_for("the new file", lambda: any(file.read_text() == "again" for file in incoming.glob("[!.]*")))
+    faults.disarm()
+    mirrored.wait("written")
+    mirrored.wait("caught-up")
+    mirrored.syncing.signal(15)
+    mirrored.syncing.wait()
+    mirrored.check_same()
+    assert len(mirrored.site.asked(A)) == 2

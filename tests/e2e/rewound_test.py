@@ -201,6 +201,7 @@ def test_a_mirror_is_kept(start_broker, run, site, tmp_path, has_other):
     run("tidings", "audit", mirror, status=1 if has_other else REWOUND)  # compares ids
     agreed = sync("--accept-history", mark_of(refused))
     assert '"event":"baseline"' in agreed.output()
+    assert '"bytes":0,' not in agreed.output()  # no file was named before it was whole
     assert files() == {"a", "b", "c"} | ({"theirs"} if has_other else set())
     tell("next")
     sync()

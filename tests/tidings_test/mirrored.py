@@ -90,12 +90,12 @@ class Mirrored:
             self.post()
         return self._run("tidings", *arguments, **options)
 
-    def start(self, *more):
+    def start(self, *more, **options):
         """Start a sync that goes on, `syncing`; wait() reads its lines."""
         if self._post:
             self.post()
         arguments = (self.url, self.directory, "--json", *more)
-        self.syncing = self._start("tidings", "sync", *arguments)
+        self.syncing = self._start("tidings", "sync", *arguments, **options)
         return self.syncing
 
     def wait(self, event, part=""):
