@@ -314,7 +314,7 @@ checkpoint_keys_sign(struct checkpoint_keys *k,
                      struct buf *to, struct problem *why)
 {
     struct buf text = {.max = NOTE_BYTES_MAX};
-    struct note_key log, cosigner;
+    struct note_key log = {.kind = NOTE_SIGNATURE}, cosigner;
     struct slice signed_text;
     bool is_signed;
     size_t n;

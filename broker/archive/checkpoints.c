@@ -227,7 +227,7 @@ checkpoint_add_cosignatures(struct buf *text, const struct note *cosigned,
                             struct slice origin)
 {
     struct slice rest = cosigned->signatures;
-    struct note_key log, cosigner;
+    struct note_key log = {.kind = NOTE_SIGNATURE}, cosigner;
     struct note fresh;
 
     if (note_read(buf_slice(text), &fresh, NULL) ||

@@ -567,7 +567,7 @@ end_round(struct vault *v, enum status rc, const struct problem *why)
 {
     bool has_failed = rc && rc != STATUS_STOPPED;
 
-    note_failure(rc, why); /* first: who reads the log looks at /readyz next */
+    note_failure(rc, why); /* before the log says so */
     metrics_add(METRIC_BUCKET_FAILED, has_failed);
     if (has_failed && v->n_failed == 0)
         DIAG(DIAG_WARNING, "bucket",

@@ -25,7 +25,7 @@ path_of(const char *dir, unsigned level, uint64_t number, unsigned width)
     return file_path("%s/%s", dir, name_of(level, number, width).text);
 }
 
-/* Makes the folders of a tile. Who may read lists may read tiles. */
+/* Makes the folders of a tile. Users who may read lists may read tiles, too. */
 static enum status
 make_folders(const char *dir, struct tile_name name, struct problem *why)
 {

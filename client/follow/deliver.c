@@ -278,8 +278,8 @@ deliver_page(struct td_follower *f, bool *is_stuck)
 }
 
 /* With td_key_lag, unless changes that are not signed came too long ago: notes
- * the place, which no known tree has, and begins to look for one. False: what
- * leads there has to wait. */
+ * the place, which no known tree has, and begins to look for one. False: the
+ * changes up to the place have to wait. */
 static bool
 may_lag(struct td_follower *f, bool *goes_on)
 {
@@ -294,7 +294,7 @@ may_lag(struct td_follower *f, bool *goes_on)
         now_ms - (held->n_places ? held->places[0].came_ms : now_ms) >=
             (int64_t)f->client->key_lag_ms)
         return false;
-    /* One too many stands for the last one, too, whose time it keeps. */
+    /* If there is no room, the place replaces the last one, with its time. */
     place = &held->places[held->n_places - (held->n_places == UNSIGNED_MAX)];
     if (held->n_places < UNSIGNED_MAX) {
         place->came_ms = now_ms;

@@ -2,10 +2,10 @@
  * eventsource.c - server-sent events: an answer without end.
  *
  * broker/push/eventsource.c sends them: the events `changes` and `heartbeat`
- * are messages in XML, whose lines a follower hashes; `farewell`, `failed`, `denied`, `removed` and
- * `gone` are the last ones, with the reason as {"detail":"..."}. A stream of
- * many sets, which is asked for by a POST, has `end` of one set as a message.
- * Other events are ignored.
+ * are messages in XML, and a follower hashes their lines; `farewell`, `failed`,
+ * `denied`, `removed` and `gone` are the last ones, with the reason as
+ * {"detail":"..."}. A stream of many sets, which is asked for by a POST, has
+ * `end` of one set as a message. Other events are ignored.
  *
  * Comments are no sign of life: a proxy may send them for a broker that is
  * gone. The broker's heartbeats are events.

@@ -33,16 +33,19 @@ static bool
 is_in_time(const struct message_sequence *order,
            const struct broker_message *message, struct problem *why)
 {
-    size_t n = message->n_changes;
     const struct broker_line *lines = broker_lines(message);
     int64_t us = message->coverage.after == order->at.seq ? order->us : 0;
 
-    for (size_t i = 0; order->needs_digest && i < n; us = lines[i++].us)
+    if (!order->needs_digest)
+        return true;
+    for (size_t i = 0; i < message->n_changes; i++) {
         if (lines[i].us < us) {
             problem_set(why, "entry %llu is earlier than the one before it",
                         (unsigned long long)lines[i].seq);
             return false;
         }
+        us = lines[i].us;
+    }
     return true;
 }
 

@@ -388,8 +388,8 @@ report_age(struct td_follower *f)
     return follower_report(f, text, 0);
 }
 
-/* Of the places that came unsigned, takes the last one that the tree has, unless
- * the check was of that one, or of a later one: the check begins anew. */
+/* Takes the last unsigned place that the tree has. True: the check begins anew,
+ * with that place. False: the check was already of this place or a later one. */
 static bool
 take_unsigned(struct td_follower *f)
 {

@@ -85,7 +85,7 @@ check_harvested(const struct td_change *told)
     free((char *)post.data);
 }
 
-/* Each line stands in order and apart, and tells a change. */
+/* The lines stand in order, do not overlap, and each is a change. */
 static void
 check_lines(const struct broker_message *in, struct slice message)
 {
