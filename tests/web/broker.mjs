@@ -6,6 +6,8 @@
  *     await broker.follow({ position: '0' }, 3)                  takes three changes
  *     broker.requests                                            what was asked
  */
+import { createHash } from 'node:crypto';
+
 import { follow } from '../../web/tidings.js';
 
 export const EPOCH = '9f2c5b7d01e4a683';
@@ -28,8 +30,57 @@ export function lineOf({ loc, change, seq, datetime = '2026-01-01T00:00:00.00000
     return `<url><loc>${loc}</loc><rs:md change="${change}" datetime="${datetime}" td:seq="${seq}"/></url>\n`;
 }
 
+const digests = [createHash('sha256').update(EPOCH).digest()];
+
+function addLine(digest, line) {
+    return createHash('sha256').update(digest).update(line).digest();
+}
+
+/** The digest behind entry `n` of the log that has the entries of message(). */
+export function digestAt(n) {
+    while (digests.length <= n)
+        digests.push(addLine(digests.at(-1), lineOf(entry(digests.length))));
+    return digests[n];
+}
+
+/** A message in XML, with the digest that it would have in this log. */
+export function xmlOf({ set = 'news', epoch, after, last, changes, digest, heartbeat }) {
+    const lines = changes.map(lineOf);
+    digest ??= `sha-256:${(lines.length ? lines.reduce(addLine, digestAt(after)) : digestAt(last)).toString('hex')}`;
+    return '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" '
+        + 'xmlns:rs="http://www.openarchives.org/rs/terms/" xmlns:td="urn:tidings:1">\n'
+        + `<rs:ln rel="up" href="http://broker.example/sets/${set}/capabilitylist.xml"/>\n`
+        + `<rs:md capability="change-notification" td:epoch="${epoch}" td:after="${after}" td:last="${last}" `
+        + `td:digest="${digest}"${heartbeat ? ` td:heartbeat="${heartbeat}"` : ''}/>\n${lines.join('')}</urlset>\n`;
+}
+
+/** What a broker sends for a message in JSON to who asks for lines; another text stays as it is. */
+function asLines(text) {
+    const { changes, last, ...more } = /^\{.*"changes":/.test(text) ? JSON.parse(text) : {};
+    return Array.isArray(changes) && Number.isSafeInteger(last) ? xmlOf({ changes, last, ...more }) : text;
+}
+
+/** The same for each event of a piece of a stream. */
+const eventLines = () => new TransformStream({
+    transform(bytes, controller) {
+        const text = new TextDecoder().decode(bytes).replace(/^data: (.*)$/gm, (_, data) =>
+            asLines(data).trimEnd().replace(/^/gm, 'data: '));
+        controller.enqueue(new TextEncoder().encode(text));
+    },
+});
+
+async function answerInLines(response) {
+    const isStream = response.headers.get('Content-Type') === 'text/event-stream';
+    if (isStream)
+        return new Response(response.body.pipeThrough(eventLines()), response);
+    const text = await response.text(), lines = asLines(text);
+    return lines === text ? new Response(text, response)
+        : new Response(lines, { headers: { 'Content-Type': 'application/xml' } });
+}
+
 export function event(name, data) {
-    return `event: ${name}\ndata: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
+    const text = typeof data === 'string' ? data.trimEnd() : JSON.stringify(data);
+    return `event: ${name}\n${text.replace(/^/gm, 'data: ')}\n\n`;
 }
 
 /** A stream that begins with a heartbeat at `after`, then has these messages or texts, and ends.
@@ -101,7 +152,8 @@ export class FakeBroker {
 
     async #answer(url, { headers, signal, body }) {
         const text = String(url).replace('http://broker.example', '').replace('/sets/news', '');
-        this.requests.push(decodeURIComponent(text));
+        const wish = /lines=yes&?/;
+        this.requests.push(decodeURIComponent(text.replace(wish, '').replace(/[?&]$/, '')));
         this.tokens.push(headers.Authorization);
         this.bodies.push(body);
         if (headers['Idempotency-Key'])
@@ -109,8 +161,10 @@ export class FakeBroker {
         const answer = this.answers.shift();
         if (answer === undefined)
             return new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)));
-        const response = typeof answer === 'number'
+        let response = typeof answer === 'number'
             ? new Response('<html>', { status: answer }) : await answer(url, headers);
+        if (wish.test(text) || headers.Accept === 'application/xml')
+            response = await answerInLines(response);
         return new Response(response.body.pipeThrough(new TransformStream(), { signal }), response);
     }
 

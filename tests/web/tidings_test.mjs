@@ -6,7 +6,7 @@ import { afterEach, test } from 'node:test';
 import { CheckpointError, EventReader, TidingsError, checkSignature, entryOf, follow, isContinued, isIncluded,
     isWhole, newsOf, passes, publish, readNote, readVerifierKey, select, tilesOf }
     from '../../web/tidings.js';
-import { EPOCH, FakeBroker, SET, entry, event, eventStream, json, lineOf, message, problem, stream }
+import { EPOCH, FakeBroker, SET, digestAt, entry, event, eventStream, json, lineOf, message, problem, stream, xmlOf }
     from './broker.mjs';
 
 let broker;
@@ -256,6 +256,45 @@ test('a page without news or with a hole fills no gap', async () => {
     }
 });
 
+/** A message whose first entry is not the one of the log, beside the log's own digest. */
+function altered(after, last) {
+    const [, ...others] = message(after, last).changes;
+    const changes = [entry(after + 1, { loc: 'http://example.org/' }), ...others];
+    return message(after, last, { changes, digest: `sha-256:${digestAt(last).toString('hex')}` });
+}
+
+// R-450
+test('each line is hashed, also without a key', async () => {
+    const html = () => new Response('<html>');
+    const rows = [
+        ['0', [stream(0, [altered(0, 2)])], []],
+        ['0', [stream(0, [message(0, 1), altered(1, 3)])], [1]],
+        ['0', [stream(0, [message(0, 1)]), stream(1, [altered(1, 2)])], [1]],
+        ['0', [stream(0, [message(0, 1), message(3, 4)]), json(altered(1, 3))], [1]],
+        ['0', [html, json(altered(0, 2))], []],
+        [`${EPOCH}-5`, [stream(5, [altered(5, 6)])], []], // the heartbeat brings the digest
+        [undefined, [html, json({ epoch: EPOCH, last: 4 }), json(message(4, 4)), json(altered(4, 5))], []],
+    ];
+    for (const [position, answers, wanted] of rows) {
+        plays(...answers);
+        const seqs = [];
+        const took = async () => {
+            for await (const { seq } of follow(SET, { position }))
+                seqs.push(seq);
+        };
+        await assert.rejects(took(), { code: 'rewound', set: 'news' });
+        assert.deepEqual(seqs, wanted);
+        broker.end();
+    }
+});
+
+test('an earlier broker, whose events have no lines, is polled', async () => {
+    const plain = event('heartbeat', JSON.stringify(message(0, 0)).replace(',', ',\n'));
+    plays(() => eventStream([plain], true), json(message(0, 2)));
+    assert.deepEqual(await broker.follow({ position: '0' }, 2), [1, 2]);
+    assert.equal(broker.requests[1], '/changes?after=0&wait=0');
+});
+
 /* Failures */
 
 test('it survives answers of proxies and of a busy broker', async () => {
@@ -310,7 +349,7 @@ test('after three heartbeats of silence it connects again', async () => {
 
 test('comments are silence, and a message that comes slowly is none', async () => {
     const [first, ...slow] = [event('heartbeat', message(0, 0, { heartbeat: 10 })),
-        ...event('changes', message(0, 1)).match(/[^,]+,?/g).map(text => text.replace(',', ',\ndata: '))];
+        ...event('changes', xmlOf(message(0, 1))).match(/[^\n]+\n+/g)];
     const slowly = texts => () => eventStream([first, ...texts], true, () => broker.pass(9000));
     plays(slowly(Array(20).fill(': x\n\n')), slowly(slow));
     assert.deepEqual(await broker.follow({ position: '0' }, 1), [1]);
@@ -343,7 +382,7 @@ test('a slow consumer holds the answer back', async () => {
     await changes.next();
     await changes.next();
     await settle();
-    assert.ok(pulls <= 4, `${pulls} pieces were read`);
+    assert.ok(pulls <= 5, `${pulls} pieces were read`);
     await changes.return();
 });
 
@@ -448,9 +487,8 @@ test('a history that went back is an error of its own', async () => {
         assert.deepEqual([code, last], ['rewound', GONE.last]);
         assert.match(said, /^the history of news went back: entry 12 has come, and it now ends at 9$/);
     }
-    const one = digest => event('changes', message(0, 1, { digest }));
-    const heartbeat = event('heartbeat', message(1, 1, { digest: 'sha-256:b' }));
-    plays(() => eventStream([one('sha-256:a')], false), () => eventStream([heartbeat], true));
+    const other = event('heartbeat', message(1, 1, { digest: `sha-256:${'0'.repeat(64)}` }));
+    plays(stream(0, [message(0, 1)]), () => eventStream([other], true));
     await assert.rejects(broker.follow({ position: '0', onGone }, 2), { code: 'rewound', set: 'news' });
 });
 
