@@ -176,7 +176,9 @@ deliver_lines(struct td_follower *f, size_t first)
     struct message_sequence *order = &f->place.order;
     size_t n = count_signed(f);
     const struct broker_line *lines = broker_lines(&d->message);
-    struct td_message m = {.kind = TD_CHANGES, .after = order->at.seq};
+    struct td_message m = {.kind = TD_CHANGES,
+                           .after = order->at.seq,
+                           .is_unproven = order->is_filtered && n > first};
     static const struct filter nothing = {.text_size = 0};
     const struct filter *filter =
         order->is_filtered ? &nothing : &f->options.filter;
@@ -356,7 +358,7 @@ bool
 deliver_batch(struct td_follower *f)
 {
     const struct source_position *after = &f->delivery.batch_after;
-    struct td_message m = {.kind = TD_CHANGES};
+    struct td_message m = {.kind = TD_CHANGES, .is_unproven = true};
 
     if (!f->delivery.has_batch)
         return true;

@@ -119,6 +119,8 @@ class Message:
     digest       of the log up to `last`; None: unknown.
     reason       of a baseline.
     is_unsigned  no signed tree is known to have all that came up to here (key_lag).
+    is_unproven  not each of its changes was hashed into the position: a broker filtered them,
+                 or they came by Change Lists that are polled. Never so with verifier_key.
     """
 
     kind: Kind
@@ -131,6 +133,7 @@ class Message:
     digest: str | None
     reason: str | None
     is_unsigned: bool = False
+    is_unproven: bool = False
 
 
 def _length(of: int) -> int | None:
@@ -183,6 +186,7 @@ def message_of(c: Any) -> Message:
         digest=text(c.digest),
         reason=text(c.reason),
         is_unsigned=bool(c.is_unsigned),
+        is_unproven=bool(c.is_unproven),
     )
 
 

@@ -107,6 +107,10 @@ def test_filters_select_changes(news):
     assert select(change=["deleted", "updated"]) == [4, 5]
     assert select(prefix="http://example.com/r/") == [1, 2, 3, 4]
     assert select(tag="x") == select(type="a/*") == [5]
+    for filters, is_unproven in (({}, False), ({"tag": "x"}, True)):
+        follower = tidings.follow(news.url, position="0", **filters)
+        told = next(m for m in follower.messages() if m.changes)
+        assert told.is_unproven == is_unproven
 
 
 @pytest.mark.parametrize("way", ["websocket", "events", "longpoll", "poll"])

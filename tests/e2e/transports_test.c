@@ -22,6 +22,7 @@ struct followed {
     char url[128];
     char seen[256];
     unsigned n_posted;
+    bool is_unproven; /* as each message with changes has to say */
 };
 
 static void
@@ -49,6 +50,8 @@ on_message(const struct td_message *message, void *user)
         snprintf(f->seen + used, sizeof(f->seen) - used, "%llu ",
                  (unsigned long long)message->changes[i].seq);
     }
+    assert_int_equal(message->is_unproven,
+                     message->n_changes > 0 && f->is_unproven);
     if (!message->n_changes || message->last < f->n_posted)
         return 0;
     if (f->n_posted == RESTART) {
@@ -60,12 +63,20 @@ on_message(const struct td_message *message, void *user)
     return message->last == POSTS;
 }
 
+/* With a filter, which all pass, the broker leaves out what nobody can hash. */
 static void
-follow_by(struct broker *broker, unsigned transport, enum td_form form)
+follow_by(struct broker *broker, unsigned transport, enum td_form form,
+          bool is_filtered)
 {
-    struct followed f = {.broker = broker};
-    const struct td_follow_options options = {
-        .after = "0", .form = form, .transports = transport};
+    static const struct td_filter filter = {"change", "created"};
+    struct followed f = {.broker = broker,
+                         .is_unproven = is_filtered || transport == TD_POLL};
+    const struct td_follow_options options = {.after = "0",
+                                              .form = form,
+                                              .transports = transport,
+                                              .filters = &filter,
+                                              .n_filters = is_filtered,
+                                              .poll_ms = 50};
 
     snprintf(f.url, sizeof(f.url), "%s/sets/news", broker->url);
     f.follows = td_open();
@@ -87,25 +98,41 @@ FIXTURE(broker_setup, broker_teardown);
 /* as they happen, across a restart, each once. */
 TEST(changes_come_by_websocket)
 {
-    follow_by(broker_of(state), TD_WEBSOCKET, TD_JSON);
+    follow_by(broker_of(state), TD_WEBSOCKET, TD_JSON, false);
 }
 
 TEST(changes_come_by_websocket_in_xml)
 {
-    follow_by(broker_of(state), TD_WEBSOCKET, TD_XML);
+    follow_by(broker_of(state), TD_WEBSOCKET, TD_XML, false);
 }
 
 TEST(changes_come_by_events)
 {
-    follow_by(broker_of(state), TD_EVENTS, TD_JSON);
+    follow_by(broker_of(state), TD_EVENTS, TD_JSON, false);
 }
 
 TEST(changes_come_by_long_polls)
 {
-    follow_by(broker_of(state), TD_LONG_POLL, TD_JSON);
+    follow_by(broker_of(state), TD_LONG_POLL, TD_JSON, false);
 }
 
 TEST(changes_come_by_long_polls_in_xml)
 {
-    follow_by(broker_of(state), TD_LONG_POLL, TD_XML);
+    follow_by(broker_of(state), TD_LONG_POLL, TD_XML, false);
+}
+
+TEST(changes_come_by_polled_lists)
+{
+    follow_by(broker_of(state), TD_POLL, TD_JSON, false);
+}
+
+/* what a broker filters cannot be hashed, and its messages say so. */
+TEST(changes_of_a_filtered_websocket_are_unproven)
+{
+    follow_by(broker_of(state), TD_WEBSOCKET, TD_JSON, true);
+}
+
+TEST(changes_of_filtered_events_are_unproven)
+{
+    follow_by(broker_of(state), TD_EVENTS, TD_XML, true);
 }

@@ -221,6 +221,7 @@ on_message(const struct td_message *message, void *user)
     snprintf(position, sizeof(position), EPOCH "-%llu",
              (unsigned long long)message->last);
     assert_string_equal(message->position, position);
+    assert_false(message->is_unproven); /* filters are ours here */
     snprintf(s->digest, sizeof(s->digest), "%s",
              message->digest ? message->digest : "");
     if (s->closes) {

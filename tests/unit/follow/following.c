@@ -63,6 +63,8 @@ on_message(const struct td_message *message, void *user)
         snprintf(s->seen + used, sizeof(s->seen) - used, "%llu ",
                  (unsigned long long)change->seq);
     }
+    assert_int_equal(message->is_unproven,
+                     message->n_changes > 0 && s->options.n_filters > 0);
     snprintf(s->position, sizeof(s->position), "%s", message->position);
     snprintf(s->digest, sizeof(s->digest), "%s",
              message->digest ? message->digest : "");
