@@ -136,8 +136,10 @@ struct baseline {
 };
 
 void
-baseline_free(struct baseline *b)
+baseline_free(void *baseline)
 {
+    struct baseline *b = baseline;
+
     if (!b)
         return;
     document_stream_free(b->reading);
@@ -1008,13 +1010,15 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
 }
 
 void
-baseline_hold(struct baseline *baseline, bool is_held)
+baseline_hold(void *baseline, bool is_held)
 {
-    baseline->is_paused = is_held;
-    if (baseline->reading)
-        document_stream_hold(baseline->reading, is_held);
-    else if (baseline->dump)
-        dump_reader_hold(baseline->dump, is_held);
-    else if (!is_held && !baseline_parts_first(&baseline->parts))
-        timer_start(&baseline->turn, 0);
+    struct baseline *b = baseline;
+
+    b->is_paused = is_held;
+    if (b->reading)
+        document_stream_hold(b->reading, is_held);
+    else if (b->dump)
+        dump_reader_hold(b->dump, is_held);
+    else if (!is_held && !baseline_parts_first(&b->parts))
+        timer_start(&b->turn, 0);
 }

@@ -112,5 +112,7 @@ struct baseline *baseline_start(struct td_client *client,
                                 const struct baseline_plan *plan,
                                 baseline_entry_fn *on_entry, /* or NULL */
                                 baseline_end_fn *on_end, void *user);
-void baseline_hold(struct baseline *baseline, bool is_held);
-void baseline_free(struct baseline *baseline); /* NULL is allowed */
+
+/* `baseline`: a struct baseline. */
+void baseline_hold(void *baseline, bool is_held);
+void baseline_free(void *baseline); /* NULL is allowed */

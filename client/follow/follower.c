@@ -13,21 +13,11 @@
 /* States */
 
 static void
-drop_exchanges(struct td_follower *f)
+drop_reading(struct td_follower *f)
 {
-    discovery_free(f->discovery);
-    if (f->lists_reader)
-        f->client->is_catching_up = false;
-    list_reader_free(f->lists_reader);
-    fetch_free(f->page);
-    history_free(f->history);
-    baseline_free(f->baseline);
-    f->discovery = NULL;
-    f->lists_reader = NULL;
-    f->page = NULL;
-    f->history = NULL;
-    f->baseline = NULL;
-    f->is_held = false;
+    if (f->reading.what)
+        f->reading.free(f->reading.what);
+    f->reading.what = NULL;
 }
 
 static void
@@ -68,7 +58,7 @@ follower_enter(struct td_follower *f, enum follower_state state)
 {
     if (state != FOLLOWER_FILLING && state != FOLLOWER_LIVE)
         drop_live(f);
-    drop_exchanges(f);
+    drop_reading(f);
     f->gap.has_page = false;
     f->lists.has_end = false;
     buf_fini(&f->gap.body);
@@ -88,6 +78,7 @@ follower_enter(struct td_follower *f, enum follower_state state)
 void
 follower_hold(struct td_follower *f)
 {
+    struct follower_reading *reading = &f->reading;
     bool is_held = f->is_paused != 0;
     bool is_live_held = is_held || f->state == FOLLOWER_FILLING;
 
@@ -95,19 +86,22 @@ follower_hold(struct td_follower *f)
         f->connection.is_held = is_live_held;
         live_hold(f->live, is_live_held);
     }
-    if (f->is_held == is_held)
+    if (!reading->what || !reading->hold || reading->is_held == is_held)
         return;
-    if (f->lists_reader)
-        list_reader_hold(f->lists_reader, is_held);
-    else if (f->page)
-        fetch_hold(f->page, is_held);
-    else if (f->history)
-        history_hold(f->history, is_held);
-    else if (f->baseline)
-        baseline_hold(f->baseline, is_held);
-    else
-        return;
-    f->is_held = is_held;
+    reading->is_held = is_held;
+    reading->hold(reading->what, is_held);
+}
+
+bool
+follower_reads(struct td_follower *f, void *what, void (*free_it)(void *what),
+               void (*hold_it)(void *what, bool is_held))
+{
+    f->reading =
+        (struct follower_reading){what, free_it, hold_it, .is_held = false};
+    if (!what)
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+    follower_hold(f);
+    return true;
 }
 
 void
@@ -133,7 +127,7 @@ follower_continue(void *follower)
         follower_go(f);
     else if (f->state == FOLLOWER_LIVE && follower_may_compare(f))
         follower_rest(f, 0);
-    else if (phase && phase->go_on && !f->page && !f->history && !f->baseline)
+    else if (phase && phase->go_on && !f->reading.what)
         phase->go_on(f);
     else
         follower_hold(f);
@@ -597,7 +591,7 @@ follower_free(void *follower)
     client_leaves(f->client, &f->running);
     close_pusher(f);
     drop_live(f);
-    drop_exchanges(f);
+    drop_reading(f);
     follower_drop_check(f);
     buf_fini(&f->checkpoint.kept);
     timer_stop(&f->checkpoint.later);

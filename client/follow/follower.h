@@ -47,15 +47,16 @@
 
 /* The states, each with the only objects that it has. */
 enum follower_state {
-    FOLLOWER_SEEKING,     /* discovery */
-    FOLLOWER_CHECKING,    /* page */
+    FOLLOWER_SEEKING,     /* reading: a discovery */
+    FOLLOWER_CHECKING,    /* reading: a page */
     FOLLOWER_PROVING,     /* checkpoint.fetch, which may run in all states */
-    FOLLOWER_CATCHING_UP, /* lists_reader */
+    FOLLOWER_CATCHING_UP, /* reading: a list reader */
     FOLLOWER_LIVE,        /* live */
-    FOLLOWER_FILLING,     /* page, or history; live if not ended, held back */
-    FOLLOWER_POLLING,     /* history */
-    FOLLOWER_SURVEYING,   /* a baseline for the listing */
-    FOLLOWER_REBASING,    /* baseline */
+    FOLLOWER_FILLING,     /* reading: a page, or a history; live if not ended,
+                             held back */
+    FOLLOWER_POLLING,     /* reading: a history */
+    FOLLOWER_SURVEYING,   /* reading: a baseline for the listing */
+    FOLLOWER_REBASING,    /* reading: a baseline */
     FOLLOWER_RESTING,     /* timer */
     FOLLOWER_ENDED        /* nothing */
 };
@@ -66,9 +67,13 @@ struct phase {
     bool (*begin)(struct td_follower *f);
 
     /* Takes what has come and asks for more; during a pause it does nothing.
-     * Called when no page, history or baseline is under way. NULL: there is
-     * nothing to do. */
+     * Called when nothing reads. NULL: there is nothing to do. */
     bool (*go_on)(struct td_follower *f);
+
+    /* Takes the page that follower_ask_page has asked for, or the reason why
+     * there is none. */
+    void (*on_page)(struct td_follower *f, struct fetch_answer *answer,
+                    const struct problem *why);
 
     /* Of FOLLOWER_PROVING alone: checks the place beside the state. */
     bool (*check)(struct td_follower *f);
@@ -90,6 +95,14 @@ struct pusher {
 
     bool is_waiting; /* FOLLOWER_RESTING, with nothing left to read */
     bool is_nudged;  /* more was reported: does not wait */
+};
+
+/* What reads for the follower, until it ends by itself or is freed. */
+struct follower_reading {
+    void *what; /* NULL: nothing */
+    void (*free)(void *what);
+    void (*hold)(void *what, bool is_held); /* NULL: it cannot wait */
+    bool is_held;
 };
 
 /* The follower's place: a seq (order.is_placed), else a moment, else none. */
@@ -300,15 +313,8 @@ struct td_follower {
     struct retired retired;
     struct timer timer;
 
-    /* The objects at work: of the last three one at a time. */
-    struct discovery *discovery;
     struct live *live;
-    struct list_reader *lists_reader;
-    struct fetch *page;
-    struct history *history;
-    struct baseline *baseline;
-    bool is_held; /* page, history or baseline */
-
+    struct follower_reading reading;
     struct offered offered;
     struct list_report report; /* of the lists read since the last one */
     struct shared_part shared; /* stream NULL: the follower connects alone */
@@ -457,6 +463,13 @@ bool follower_is_here(struct td_follower *f);
 
 void follower_enter(struct td_follower *f, enum follower_state state);
 
+/* Keeps what has begun to read, and holds it in a pause; its end clears
+ * reading.what. `what` NULL: there was no memory. False: the follower has
+ * ended. */
+bool follower_reads(struct td_follower *f, void *what,
+                    void (*free_it)(void *what),
+                    void (*hold_it)(void *what, bool is_held));
+
 /* Continues the phase of the present state, or holds or resumes the exchange
  * that is under way: a timer_fn. */
 void follower_continue(void *follower);
@@ -497,9 +510,9 @@ bool follower_may_compare(const struct td_follower *f);
  * change memory, first asks it whether the log went back. False. */
 bool follower_gone(struct td_follower *f, const struct problem *why);
 
-/* Asks for the page of change memory at the place. `on_end` gets the follower.
+/* Asks for the page of change memory at the place, for the phase's on_page.
  * False: there was no memory, and the follower has ended. */
-bool follower_ask_page(struct td_follower *f, fetch_end_fn *on_end);
+bool follower_ask_page(struct td_follower *f);
 
 /* As follower_gone, and the log did not go back: takes a baseline if the caller
  * wants one; else ends. False. */

@@ -97,10 +97,13 @@ struct list_reader {
 /* The end */
 
 void
-list_reader_free(struct list_reader *r)
+list_reader_free(void *reader)
 {
+    struct list_reader *r = reader;
+
     if (!r)
         return;
+    r->client->is_catching_up = false;
     atomic_store_explicit(&r->is_dropped, true, memory_order_relaxed);
     document_fetch_free(r->archive);
     for (size_t i = 0; i < LIST_READER_PIECES; i++) {
@@ -546,6 +549,7 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
     if (!r)
         return NULL;
     r->client = client;
+    client->is_catching_up = true;
     r->filter = plan->filter;
     r->silence_s = plan->silence_s;
     r->on_batch = on_batch;
@@ -577,8 +581,10 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
 }
 
 void
-list_reader_hold(struct list_reader *r, bool is_held)
+list_reader_hold(void *reader, bool is_held)
 {
+    struct list_reader *r = reader;
+
     r->is_paused = is_held;
     if (!is_held)
         timer_start(&r->timer, 0);

@@ -55,14 +55,15 @@ struct list_reader_plan {
     unsigned silence_s; /* that end a request; 0: fetch.h's default */
 };
 
-/* NULL: no memory. It frees itself after on_end. */
+/* NULL: no memory. It frees itself after on_end. The handle has one of them at a
+ * time (client->is_catching_up). */
 struct list_reader *list_reader_start(struct td_client *client,
                                       const struct list_reader_plan *plan,
                                       list_reader_batch_fn *on_batch,
                                       list_reader_end_fn *on_end, void *user);
 
-/* Hands over nothing while it is held. */
-void list_reader_hold(struct list_reader *reader, bool is_held);
+/* Hands over nothing while it is held. `reader`: a struct list_reader. */
+void list_reader_hold(void *reader, bool is_held);
 
 /* Waits for workers, which end soon. NULL is allowed; not after on_end. */
-void list_reader_free(struct list_reader *reader);
+void list_reader_free(void *reader);

@@ -137,10 +137,7 @@ continue_baseline(struct td_follower *f)
     if ((!f->is_paused && !hand_over_begin(f)) ||
         (!f->is_paused && !hand_over_resources(f)))
         return false;
-    if (!f->is_paused)
-        return hand_over_end(f);
-    f->is_due = true;
-    return true;
+    return f->is_paused || hand_over_end(f);
 }
 
 static bool
@@ -211,8 +208,7 @@ on_end(const struct problem *why, const struct source_position *place,
     struct td_follower *f = user;
     struct problem copy = *why;
 
-    f->baseline = NULL;
-    f->is_held = false;
+    f->reading.what = NULL;
     f->attempts.n_heard = 0;
     if (copy.rc && f->comparison.is_under_way && copy.rc != STATUS_MEMORY &&
         copy.rc != STATUS_IO) {

@@ -60,9 +60,7 @@ on_end(const struct problem *why, void *user)
     struct td_follower *f = user;
     struct problem copy = *why;
 
-    f->lists_reader = NULL;
-    f->client->is_catching_up = false;
-    f->is_held = false;
+    f->reading.what = NULL;
     switch (why->rc) {
     case STATUS_MEMORY:
     case STATUS_MALFORMED:
@@ -104,12 +102,10 @@ begin_catching_up(struct td_follower *f)
     f->attempts.n_heard = 0;
     if (read_head(f, &head))
         plan.head = head.seq;
-    f->lists_reader = list_reader_start(f->client, &plan, on_batch, on_end, f);
-    if (!f->lists_reader)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    f->client->is_catching_up = true;
-    follower_hold(f);
-    return false;
+    return follower_reads(
+               f, list_reader_start(f->client, &plan, on_batch, on_end, f),
+               list_reader_free, list_reader_hold) &&
+           false;
 }
 
 const struct phase phase_catch_up = {.begin = begin_catching_up};

@@ -29,23 +29,18 @@ is_ahead(const struct td_follower *f, const struct fetch_answer *answer,
 }
 
 static void
-on_end(struct fetch_answer *answer, const struct problem *why, void *user)
+on_page(struct td_follower *f, struct fetch_answer *answer,
+        const struct problem *why)
 {
-    struct td_follower *f = user;
-    struct problem copy = *why;
     struct position last;
 
-    f->page = NULL;
-    f->is_held = false;
-    if (!copy.rc && answer->status != 200)
-        fetch_refused(&copy, answer);
-    if (copy.rc == STATUS_UNREACHABLE)
-        follower_trouble(f, &copy);
-    else if (copy.rc == STATUS_MEMORY)
-        follower_end(f, &copy);
+    if (why->rc == STATUS_UNREACHABLE)
+        follower_trouble(f, why);
+    else if (why->rc == STATUS_MEMORY)
+        follower_end(f, why);
     else if (is_ahead(f, answer, &last))
         follower_went_back(f, last.seq);
-    else if (copy.rc || follower_compare_digest(f, answer->after_digest))
+    else if (why->rc || follower_compare_digest(f, answer->after_digest))
         f->gone.rc ? follower_lost_place(f, &f->gone)
                    : follower_end(f, &f->gone);
 }
@@ -54,9 +49,7 @@ static bool
 begin_check(struct td_follower *f)
 {
     follower_enter(f, FOLLOWER_CHECKING);
-    if (follower_ask_page(f, on_end))
-        follower_hold(f);
-    return false;
+    return follower_ask_page(f) && false;
 }
 
-const struct phase phase_check = {.begin = begin_check};
+const struct phase phase_check = {.begin = begin_check, .on_page = on_page};

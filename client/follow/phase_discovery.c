@@ -150,7 +150,7 @@ on_sought(const struct problem *why, void *user)
 {
     struct td_follower *f = user;
 
-    f->discovery = NULL;
+    f->reading.what = NULL;
     if (why->rc == STATUS_UNREACHABLE) {
         f->connection.n_mute = 0; /* the transport is not to blame */
         follower_trouble(f, why);
@@ -179,12 +179,12 @@ begin_discovery(struct td_follower *f)
     }
     f->search.n_sets = 0;
     f->search.has_set = false;
-    f->discovery =
-        discovery_start(f->client, f->options.url, f->options.silence_s, NULL,
-                        on_set, on_sought, f);
-    if (!f->discovery)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    return false;
+    return follower_reads(f,
+                          discovery_start(f->client, f->options.url,
+                                          f->options.silence_s, NULL, on_set,
+                                          on_sought, f),
+                          discovery_free, NULL) &&
+           false;
 }
 
 const struct phase phase_discovery = {.begin = begin_discovery};

@@ -75,17 +75,11 @@ take_page(struct td_follower *f)
 }
 
 static void
-on_page(struct fetch_answer *answer, const struct problem *why, void *user)
+on_page(struct td_follower *f, struct fetch_answer *answer,
+        const struct problem *why)
 {
-    struct td_follower *f = user;
-    struct problem copy = *why;
-
-    f->page = NULL;
-    f->is_held = false;
-    if (!copy.rc && answer->status != 200)
-        fetch_refused(&copy, answer);
-    if (copy.rc) {
-        page_failed(f, &copy);
+    if (why->rc) {
+        page_failed(f, why);
         return;
     }
     if (!follower_compare_digest(f, answer->after_digest))
@@ -96,8 +90,32 @@ on_page(struct fetch_answer *answer, const struct problem *why, void *user)
     continue_gap(f);
 }
 
+static void
+free_page(void *page)
+{
+    fetch_free(page);
+}
+
+static void
+hold_page(void *page, bool is_held)
+{
+    fetch_hold(page, is_held);
+}
+
+static void
+on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
+{
+    struct td_follower *f = user;
+    struct problem copy = *why;
+
+    f->reading.what = NULL;
+    if (!copy.rc && answer->status != 200)
+        fetch_refused(&copy, answer);
+    f->phases[f->state]->on_page(f, answer, &copy);
+}
+
 bool
-follower_ask_page(struct td_follower *f, fetch_end_fn *on_end)
+follower_ask_page(struct td_follower *f)
 {
     const char *headers[] = {"Accept: application/xml", NULL};
     struct fetch_request request = {.headers = headers,
@@ -105,6 +123,7 @@ follower_ask_page(struct td_follower *f, fetch_end_fn *on_end)
                                     .silence_s = f->options.silence_s,
                                     .takes_gzip = true};
     char position[POSITION_MAX];
+    struct fetch *page;
     char *url;
 
     position_write(position, f->place.order.at.epoch, f->place.order.at.seq);
@@ -113,11 +132,9 @@ follower_ask_page(struct td_follower *f, fetch_end_fn *on_end)
                  f->options.filters) < 0)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     request.url = url;
-    f->page = fetch_start(f->client, &request, NULL, on_end, f);
+    page = fetch_start(f->client, &request, NULL, on_answer, f);
     free(url);
-    if (!f->page)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    return true;
+    return follower_reads(f, page, free_page, hold_page);
 }
 
 static bool
@@ -127,10 +144,8 @@ continue_gap(struct td_follower *f)
     struct buf kept;
     bool goes_on;
 
-    if (f->is_paused) {
-        f->is_due = true;
+    if (f->is_paused)
         return true;
-    }
     if (f->gap.has_page)
         return take_page(f);
     if (f->lists.has_end) {
@@ -152,7 +167,7 @@ continue_gap(struct td_follower *f)
         return end_stuck(f, &why);
     }
     if (f->place.order.at.seq < f->gap.upto)
-        return follower_ask_page(f, on_page);
+        return follower_ask_page(f);
     /* The gap is filled: delivers the message, then handles the end of the
      * connection, if it has ended. */
     kept = f->gap.kept; /* a copy: `f` may be freed */
@@ -173,7 +188,7 @@ begin_gap(struct td_follower *f)
     follower_hold(f); /* the live connection */
     problem_clear(&f->gap.why);
     if (f->offered.memory)
-        return follower_ask_page(f, on_page);
+        return follower_ask_page(f);
     if (f->offered.change_list && !f->client->checks)
         return poll_lists(f);
     return follower_fail(f, STATUS_MALFORMED,
@@ -181,4 +196,5 @@ begin_gap(struct td_follower *f)
                          (unsigned long long)f->place.order.at.seq);
 }
 
-const struct phase phase_gap = {.begin = begin_gap, .go_on = continue_gap};
+const struct phase phase_gap = {
+    .begin = begin_gap, .go_on = continue_gap, .on_page = on_page};

@@ -48,8 +48,7 @@ on_end(const struct problem *why, const struct source_position *upto,
 {
     struct td_follower *f = user;
 
-    f->history = NULL;
-    f->is_held = false;
+    f->reading.what = NULL;
     f->lists.has_end = true;
     f->lists.end = *why;
     f->lists.upto = *upto;
@@ -92,12 +91,10 @@ poll_lists(struct td_follower *f)
         f->lists.etag[0] = '\0';
     else /* not for a gap: a new connection may help instead */
         plan.on_wait = on_wait;
-    if (follower_place(f, &plan.after))
-        f->history = history_start(f->client, &plan, on_entry, on_end, f);
-    if (!f->history)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    follower_hold(f);
-    return true;
+    follower_place(f, &plan.after);
+    return follower_reads(f,
+                          history_start(f->client, &plan, on_entry, on_end, f),
+                          history_free, history_hold);
 }
 
 bool
@@ -201,10 +198,8 @@ continue_polling(struct td_follower *f)
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
-    if (f->is_paused) {
-        f->is_due = true;
+    if (f->is_paused)
         return true;
-    }
     f->search.is_fresh = false;
     if (f->lists.end.rc)
         return handle_failure(f, was_fresh);

@@ -211,8 +211,7 @@ on_end(const struct problem *why, const struct source_position *place,
 
     (void)place;
     (void)guess;
-    f->baseline = NULL;
-    f->is_held = false;
+    f->reading.what = NULL;
     if (copy.rc) {
         f->attempts.n_heard = 0;
         /* Where a complete list was read before, its author may be about to
@@ -257,11 +256,9 @@ phase_survey_read(struct td_follower *f, struct baseline_plan *plan,
     if (f->how.until_caught_up) /* 0 would be none */
         plan->patience_s =
             f->how.patience_ms / 1000 + (f->how.patience_ms % 1000 > 0);
-    f->baseline = baseline_start(f->client, plan, on_resource, on_over, f);
-    if (!f->baseline)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    follower_hold(f);
-    return true;
+    return follower_reads(
+        f, baseline_start(f->client, plan, on_resource, on_over, f),
+        baseline_free, baseline_hold);
 }
 
 /* Delivers one batch in each turn of the loop, for the sake of its other users.
@@ -285,10 +282,8 @@ continue_survey(struct td_follower *f)
         timer_start(&f->timer, 0);
         return true;
     }
-    if (f->is_paused) {
-        f->is_due = true;
+    if (f->is_paused)
         return true;
-    }
     f->search.is_fresh = false;
     if (f->survey.is_read)
         return poll_over(f);

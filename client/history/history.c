@@ -139,8 +139,10 @@ history_start(struct td_client *client, const struct history_plan *plan,
 }
 
 void
-history_hold(struct history *h, bool is_held)
+history_hold(void *history, bool is_held)
 {
+    struct history *h = history;
+
     h->is_paused = is_held;
     if (!is_held)
         timer_start(&h->timer, 0);

@@ -95,6 +95,7 @@ struct history *history_start(struct td_client *client,
                               const struct history_plan *plan,
                               history_entry_fn *on_entry,
                               history_end_fn *on_end, void *user);
-void history_hold(struct history *history, bool is_held);
-void history_free(struct history *history); /* NULL is allowed; not after
-                                               on_end */
+
+/* `history`: a struct history. */
+void history_hold(void *history, bool is_held);
+void history_free(void *history); /* NULL is allowed; not after on_end */

@@ -42,8 +42,10 @@ history_close_package(struct history *h)
 }
 
 void
-history_free(struct history *h)
+history_free(void *history)
 {
+    struct history *h = history;
+
     if (!h)
         return;
     document_fetch_free(h->page);

@@ -840,8 +840,10 @@ clear_page(struct discovery *d)
 }
 
 void
-discovery_free(struct discovery *d)
+discovery_free(void *discovery)
 {
+    struct discovery *d = discovery;
+
     if (!d)
         return;
     document_fetch_free(d->page.fetch);

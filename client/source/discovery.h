@@ -141,4 +141,4 @@ struct discovery *discovery_start(struct td_client *client, const char *url,
                                   const struct discovery_watch *watch,
                                   discovery_set_fn *on_set,
                                   discovery_end_fn *on_end, void *user);
-void discovery_free(struct discovery *discovery); /* not after on_end */
+void discovery_free(void *discovery); /* a struct discovery; not after on_end */

@@ -194,7 +194,7 @@ discovery_start(struct td_client *client, const char *url, unsigned silence_s,
 }
 
 void
-discovery_free(struct discovery *discovery)
+discovery_free(void *discovery)
 {
     if (discovery)
         quiet.discovery = NULL;

@@ -104,14 +104,16 @@ history_start(struct td_client *client, const struct history_plan *plan,
 }
 
 void
-history_hold(struct history *history, bool is_held)
+history_hold(void *history, bool is_held)
 {
-    assert_true(history->is_held != is_held);
-    history->is_held = is_held;
+    struct history *h = history;
+
+    assert_true(h->is_held != is_held);
+    h->is_held = is_held;
 }
 
 void
-history_free(struct history *history)
+history_free(void *history)
 {
     if (history)
         quiet.history = NULL;
@@ -275,14 +277,16 @@ quiet_baseline_patience(void)
 }
 
 void
-baseline_hold(struct baseline *baseline, bool is_held)
+baseline_hold(void *baseline, bool is_held)
 {
-    assert_int_not_equal(baseline->is_held, is_held);
-    baseline->is_held = is_held;
+    struct baseline *b = baseline;
+
+    assert_int_not_equal(b->is_held, is_held);
+    b->is_held = is_held;
 }
 
 void
-baseline_free(struct baseline *baseline)
+baseline_free(void *baseline)
 {
     if (baseline)
         quiet.baseline = NULL;
