@@ -200,7 +200,7 @@ deliver_lines(struct td_follower *f, size_t first)
         for (size_t i = first; i < n; i++)
             digest_add(&order->digest, lines[i].text);
     }
-    f->place.has_moment = false;
+    f->place.moment.is_time = false;
     return deliver_collected(f, &m);
 }
 
@@ -212,18 +212,36 @@ deliver_heartbeat(struct td_follower *f)
     return deliver_here(f, &m);
 }
 
-/* Ends or begins anew, because the message does not continue our history. */
+/* Judges f->delivery.message: hands over what it has of new, or ends or begins
+ * anew, because it does not continue our history. `is_page`: one that brings
+ * nothing is a repeat. */
 static bool
-refuse_message(struct td_follower *f, enum verdict verdict, struct problem *why)
+deliver_judged(struct td_follower *f, bool is_page, enum verdict *verdict)
 {
     const struct coverage *there = &f->delivery.message.coverage;
+    struct problem why = {.text = ""};
+    size_t first;
 
-    if (verdict == VERDICT_OTHER)
+    *verdict = message_sequence_judge(&f->place.order, &f->delivery.message,
+                                      &first, &why);
+    if (*verdict == VERDICT_NEW && is_page &&
+        there->last <= f->place.order.at.seq)
+        *verdict = VERDICT_REPEAT;
+    switch (*verdict) {
+    case VERDICT_NEW:
+        return deliver_lines(f, first);
+    case VERDICT_OTHER:
         return follower_differs(f, there->last, &there->digest);
-    if (verdict == VERDICT_BROKEN)
-        return follower_fail(f, STATUS_MALFORMED, "%s", why->text);
-    why->rc = STATUS_GONE;
-    return follower_lost_place(f, why);
+    case VERDICT_BROKEN:
+        return follower_fail(f, STATUS_MALFORMED, "%s", why.text);
+    case VERDICT_GONE:
+        why.rc = STATUS_GONE;
+        return follower_lost_place(f, &why);
+    case VERDICT_REPEAT:
+    case VERDICT_GAP:
+        break;
+    }
+    return true;
 }
 
 bool
@@ -234,7 +252,6 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
                                          (struct slice){bytes, size}, &why);
     int64_t heartbeat_us = f->delivery.message.coverage.heartbeat_us;
     enum verdict verdict;
-    size_t first;
 
     if (rc == STATUS_MEMORY)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
@@ -247,36 +264,26 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     f->connection.unfit.rc = STATUS_OK;
     if (heartbeat_us > 0 && !f->how.idle_ms)
         f->connection.idle_ms = live_idle_ms((uint64_t)heartbeat_us / 1000);
-    verdict = message_sequence_judge(&f->place.order, &f->delivery.message,
-                                     &first, &why);
-    if (verdict == VERDICT_NEW)
-        return deliver_lines(f, first);
-    if (verdict == VERDICT_GAP) { /* it waits for the entries before it */
-        buf_clear(&f->gap.kept);
-        buf_add(&f->gap.kept, bytes, size);
-        f->gap.upto = f->delivery.message.coverage.after;
-        return f->gap.kept.failed ? follower_fail(f, STATUS_MEMORY, NO_MEMORY)
-                                  : f->phases[FOLLOWER_FILLING]->begin(f);
-    }
-    return verdict == VERDICT_REPEAT || refuse_message(f, verdict, &why);
+    if (!deliver_judged(f, false, &verdict))
+        return false;
+    if (verdict != VERDICT_GAP)
+        return true;
+    /* It waits for the entries before it. */
+    buf_clear(&f->gap.kept);
+    buf_add(&f->gap.kept, bytes, size);
+    f->gap.upto = f->delivery.message.coverage.after;
+    return f->gap.kept.failed ? follower_fail(f, STATUS_MEMORY, NO_MEMORY)
+                              : f->phases[FOLLOWER_FILLING]->begin(f);
 }
 
 bool
 deliver_page(struct td_follower *f, bool *is_stuck)
 {
-    const struct broker_message *page = &f->delivery.message;
-    struct problem why = {.text = ""};
     enum verdict verdict;
-    size_t first;
+    bool goes_on = deliver_judged(f, true, &verdict);
 
-    verdict = message_sequence_judge(&f->place.order, page, &first, &why);
-    *is_stuck = verdict == VERDICT_REPEAT || verdict == VERDICT_GAP ||
-                (verdict == VERDICT_NEW &&
-                 page->coverage.last <= f->place.order.at.seq);
-    if (*is_stuck)
-        return true;
-    return verdict == VERDICT_NEW ? deliver_lines(f, first)
-                                  : refuse_message(f, verdict, &why);
+    *is_stuck = verdict == VERDICT_REPEAT || verdict == VERDICT_GAP;
+    return goes_on;
 }
 
 /* With td_key_lag, unless changes that are not signed came too long ago: notes
@@ -379,7 +386,7 @@ deliver_proven(struct td_follower *f, const struct position *upto,
     message_sequence_set(order, upto);
     order->has_digest = true;
     order->digest = *digest;
-    f->place.has_moment = false;
+    f->place.moment.is_time = false;
     return deliver_collected(f, &m);
 }
 

@@ -329,19 +329,18 @@ follower_place(const struct td_follower *f, struct source_position *place)
 {
     if (f->place.order.is_placed)
         *place = (struct source_position){.at = f->place.order.at};
-    else if (f->place.has_moment)
+    else if (f->place.moment.is_time)
         *place = f->place.moment;
-    if (f->place.has_moment)
+    if (f->place.moment.is_time)
         place->unknown_us = f->comparison.unknown_us;
-    return f->place.order.is_placed || f->place.has_moment;
+    return f->place.order.is_placed || f->place.moment.is_time;
 }
 
 void
 follower_set_place(struct td_follower *f, const struct source_position *place)
 {
-    f->place.has_moment = place->is_time;
+    f->place.moment = *place;
     if (place->is_time) {
-        f->place.moment = *place;
         f->place.order.is_placed = false;
         f->place.order.has_digest = false;
         f->place.order.at = (struct position){.seq = 0};
@@ -393,14 +392,13 @@ seek_baseline(struct td_follower *f, const char *reason)
 static bool
 refuse_baseline(struct follower_rebase *r)
 {
-    char now[TD_POSITION_SIZE], before[TD_POSITION_SIZE] = "";
+    char now[TD_POSITION_SIZE];
+    bool is_other;
 
     source_position_write(now, &r->standing);
-    if (r->has_refused)
-        source_position_write(before, &r->refused);
-    r->refused = r->standing;
-    r->has_refused = true;
-    return strcmp(now, before) != 0;
+    is_other = strcmp(now, r->refused) != 0;
+    strcpy(r->refused, now);
+    return is_other;
 }
 
 bool
@@ -490,7 +488,7 @@ follower_lost_place(struct td_follower *f, const struct problem *why)
 
     if (f->how.baseline == TD_NO_BASELINE && !f->how.as_of)
         return follower_end(f, why);
-    if (r->is_rebased && r->has_guess) {
+    if (r->is_rebased && r->guess.is_time) {
         /* The list has no time, and the history does not reach back to its
          * newest lastmod: takes the age that the server states as the next
          * best. */
@@ -500,17 +498,17 @@ follower_lost_place(struct td_follower *f, const struct problem *why)
                 "%.600s; the baseline does not name its time; the client "
                 "assumes %s",
                 why->text, time);
-        r->has_guess = false;
         f->lists.etag[0] = '\0';
         follower_set_place(f, &r->guess);
+        r->guess.is_time = false;
         return follower_rest_because(f, text.text, 0);
     }
     /* Without changes the list has to be later than the place. */
-    if (f->place.has_moment && follower_has_only_list(f))
+    if (f->place.moment.is_time && follower_has_only_list(f))
         f->lists.begins_us = f->place.moment.time_us;
-    if (f->place.has_moment && why->rc == STATUS_GONE)
+    if (f->place.moment.is_time && why->rc == STATUS_GONE)
         follower_note_hole(f);
-    if (r->is_rebased && f->place.has_moment &&
+    if (r->is_rebased && f->place.moment.is_time &&
         f->place.moment.time_us != DATETIME_NONE) {
         /* R-416: the changes begin after the baseline's list. The follower
          * takes them from their beginning, and reports the time between as not
@@ -572,14 +570,13 @@ void
 follower_drop_check(struct td_follower *f)
 {
     struct follower_checkpoint *c = &f->checkpoint;
+    struct checkpoint_tile *tile;
 
     fetch_free(c->fetch);
     c->fetch = NULL;
     buf_fini(&c->text);
-    for (size_t i = 0; i < c->n_tiles; i++)
-        free(c->tiles[i]);
-    free(c->tiles);
-    c->tiles = NULL;
+    list_drain (tile, &c->tiles, node)
+        free(tile);
     c->n_tiles = 0;
 }
 

@@ -41,6 +41,7 @@
 #include "client/lib/fetch.h"
 #include "client/source/discovery.h"
 #include "client/survey/survey.h"
+#include "proto/tlog/tree.h"
 
 /* Most milliseconds between two attempts. */
 #define FOLLOWER_PAUSE_LAST 30000
@@ -108,8 +109,7 @@ struct follower_reading {
 /* The follower's place: a seq (order.is_placed), else a moment, else none. */
 struct follower_place {
     struct message_sequence order;
-    bool has_moment;
-    struct source_position moment;
+    struct source_position moment;   /* is_time: there is one */
     char position[TD_POSITION_SIZE]; /* of the last message; "" */
     bool has_goal;                   /* the head when the source was sought;
                                         until_caught_up: ends there */
@@ -204,11 +204,10 @@ struct follower_rebase {
     bool is_wanted;
     bool is_begun;                   /* TD_BASELINE_BEGIN was handed over */
     struct source_position standing; /* the place of a complete baseline */
-    struct source_position guess;    /* a later place that may be right, too */
-    bool has_guess;
-    struct source_position refused; /* the last baseline whose changes the
-                                       source had forgotten */
-    bool has_refused;
+    struct source_position guess;   /* a later place that may be right, too; not
+                                     is_time: there is none */
+    char refused[TD_POSITION_SIZE]; /* the last baseline whose changes the
+                                       source had forgotten; or "" */
     bool is_rebased;    /* a baseline ended, and no change came since */
     int64_t rebased_ms; /* when the last baseline ended */
     char reason[1024];  /* of TD_BASELINE_BEGIN */
@@ -231,8 +230,12 @@ struct follower_comparison {
     char reason[1024];
 };
 
-/* phase_checkpoint.c */
-struct checkpoint_tile;
+struct checkpoint_tile {
+    struct list node;
+    unsigned level, wide;
+    uint64_t number;
+    struct digest hashes[TILE_WIDTH];
+};
 
 struct follower_checkpoint {
     bool is_loaded;  /* `kept` was read from its file */
@@ -254,9 +257,9 @@ struct follower_checkpoint {
     struct fetch *fetch; /* of the text or a tile; NULL: none is under way */
     struct buf text;
     uint64_t size;
-    struct checkpoint_tile **tiles; /* of earlier checks, too */
+    struct list tiles; /* of earlier checks, too */
     size_t n_tiles;
-    size_t asked_tile;
+    struct checkpoint_tile *asked_tile;
 };
 
 /* The end of a message that was handed over before a signed tree had it. */

@@ -34,6 +34,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->phases = phases;
     timer_init(&f->timer, client->loop, follower_continue, f);
     timer_init(&f->checkpoint.later, client->loop, follower_checkpoint_ask, f);
+    list_init(&f->checkpoint.tiles);
     f->plan = *plan;
     if (!plan->message_user)
         f->plan.message_user = plan->user;

@@ -74,7 +74,7 @@ static bool
 judge_hole(struct td_follower *f)
 {
     const struct source_position *list =
-        f->rebase.has_guess ? &f->rebase.guess : &f->rebase.standing;
+        f->rebase.guess.is_time ? &f->rebase.guess : &f->rebase.standing;
     bool is_open = f->comparison.unknown_us &&
                    (list->is_time || follower_has_only_list(f)) &&
                    list->time_us < f->comparison.unknown_us;
@@ -205,6 +205,7 @@ static void
 on_end(const struct problem *why, const struct source_position *place,
        const struct source_position *guess, void *user)
 {
+    static const struct source_position none = {.is_time = false};
     struct td_follower *f = user;
     struct problem copy = *why;
 
@@ -231,12 +232,10 @@ on_end(const struct problem *why, const struct source_position *place,
         follower_end(f, &copy);
     } else if (!follower_has_only_list(f)) {
         f->rebase.standing = *place;
-        f->rebase.has_guess = guess != NULL;
-        if (guess)
-            f->rebase.guess = *guess;
+        f->rebase.guess = guess ? *guess : none;
         continue_baseline(f);
     } else if (phase_survey_take(f)) {
-        f->rebase.has_guess = false;
+        f->rebase.guess = none;
         f->rebase.standing.time_us = place ? place->time_us : DATETIME_NONE;
         continue_baseline(f);
     }

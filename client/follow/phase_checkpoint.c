@@ -43,12 +43,6 @@
 #define TILES_MAX  64
 #define TILES_KEPT 16
 
-struct checkpoint_tile {
-    unsigned level, wide;
-    uint64_t number;
-    struct digest hashes[TILE_WIDTH];
-};
-
 /* The place of the last checkpoint, or of evidence, in the caller's files. */
 static struct file_path
 name_of(const struct td_follower *f, const char *what)
@@ -274,7 +268,7 @@ on_tile(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct td_follower *f = user;
     struct follower_checkpoint *c = &f->checkpoint;
-    struct checkpoint_tile *tile = c->tiles[c->asked_tile];
+    struct checkpoint_tile *tile = c->asked_tile;
     struct problem bad = {""};
 
     c->fetch = NULL;
@@ -298,7 +292,7 @@ static bool
 ask_tile(struct td_follower *f)
 {
     const struct follower_checkpoint *c = &f->checkpoint;
-    const struct checkpoint_tile *tile = c->tiles[c->asked_tile];
+    const struct checkpoint_tile *tile = c->asked_tile;
     size_t prefix = strlen(f->offered.checkpoint) - strlen("checkpoint");
     char path[TILE_PATH_SIZE];
     struct buf url = {.max = 65536};
@@ -317,22 +311,19 @@ ask_tile(struct td_follower *f)
 static struct checkpoint_tile *
 find_tile(struct follower_checkpoint *c, unsigned level, uint64_t number)
 {
-    struct checkpoint_tile **more, *tile;
+    struct checkpoint_tile *tile;
 
-    for (c->asked_tile = 0; c->asked_tile < c->n_tiles; c->asked_tile++) {
-        tile = c->tiles[c->asked_tile];
+    list_walk (tile, &c->tiles, node)
         if (tile->level == level && tile->number == number)
             return tile;
-    }
-    more =
-        realloc(c->tiles, (c->n_tiles + 1) * sizeof(struct checkpoint_tile *));
-    c->tiles = more ? more : c->tiles;
-    tile = more ? memory_new(1, sizeof(*tile)) : NULL;
+    tile = memory_new(1, sizeof(*tile));
     if (!tile)
         return NULL;
     tile->level = level;
     tile->number = number;
-    return more[c->n_tiles++] = tile;
+    list_append(&c->tiles, &tile->node);
+    c->n_tiles++;
+    return tile;
 }
 
 /* Each tile that is missing is asked for, then the check begins anew. Those of
@@ -353,6 +344,7 @@ read_tile(const struct tree_tiles *tiles, unsigned level, uint64_t number,
     if (c->n_tiles > TILES_MAX + TILES_KEPT)
         return problem(why, STATUS_MALFORMED, "the proof has too many tiles");
     tile->wide = tree_tile_width(c->size, level, number);
+    c->asked_tile = tile;
     return problem(why, STATUS_AGAIN, "a tile is asked for");
 }
 

@@ -73,7 +73,7 @@ poll_lists(struct td_follower *f)
     char *path = NULL;
     enum status rc;
 
-    if (!read->db.handle && f->place.has_moment) { /* opens their notes */
+    if (!read->db.handle && f->place.moment.is_time) { /* opens their notes */
         if (f->options.listing &&
             asprintf(&path, "%s-read", f->options.listing) < 0)
             return follower_fail(f, STATUS_MEMORY, NO_MEMORY);

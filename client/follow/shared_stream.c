@@ -113,10 +113,9 @@ shared_stream_takes(struct shared_stream *s, const char *url, const char *name)
 static void
 work_soon(struct shared_stream *s)
 {
-    if (s->is_timed)
-        return;
-    s->is_timed = true;
-    timer_start(&s->work, s->live && s->transport == TD_EVENTS ? JOIN_MS : 0);
+    if (!s->work.alarm.is_set)
+        timer_start(&s->work,
+                    s->live && s->transport == TD_EVENTS ? JOIN_MS : 0);
 }
 
 /* Ends a follower's part; it does not know yet. `is_asked`: the broker still
@@ -244,7 +243,6 @@ on_work(void *user)
 {
     struct shared_stream *s = user;
 
-    s->is_timed = false;
     if (s->live && !s->is_open) /* on_open does it */
         return;
     if (s->live && s->transport == TD_WEBSOCKET) {
@@ -260,7 +258,6 @@ on_work(void *user)
 static void
 pause_stream(struct shared_stream *s, const char *why, unsigned ms)
 {
-    s->is_timed = true;
     timer_start(&s->work, ms);
     s->events.on_trouble(why, ms, s->user);
 }
@@ -458,7 +455,6 @@ on_stream_end(const struct live_end *end, void *user)
 
     s->live = NULL;
     s->is_open = false;
-    s->is_timed = false;
     if (end->how == LIVE_UNFIT && s->transport == TD_WEBSOCKET)
         transport_choice_unfit(host_choice(s), TD_WEBSOCKET, clock_steady_ms());
     timer_stop(&s->work);

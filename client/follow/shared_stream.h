@@ -75,17 +75,17 @@ struct shared_stream {
     struct live *live;              /* NULL: none */
     uint64_t n_connections;
     bool is_open;       /* the broker has accepted `live` */
-    bool is_timed;      /* `work` runs: a pause, or something is pending */
     bool was_heard;     /* a message ever came */
     unsigned n_heard;   /* messages of this connection */
     unsigned n_refused; /* WebSockets without a message, or 429, in a row */
     unsigned pause_ms;
     int64_t heartbeat_ms; /* when the sets got their last heartbeats */
     struct buf body;      /* of the request for events */
-    struct timer work;    /* connects, or sends what is pending */
+    struct timer work; /* in a pause, or while something is pending: connects,
+                             or sends that */
 };
 
-/* Copies what it needs of `how`: transports (0: none), form, idle_ms; and
+/* Copies what it needs of `how`: transports (0: none), idle_ms; and
  * `filters`, as in follow_options.h. Calls nothing before it returns. */
 void shared_stream_init(struct shared_stream *s, struct td_client *client,
                         const struct td_follow_options *how,
