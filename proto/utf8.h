@@ -40,7 +40,7 @@ utf8_read(const char *text, size_t size, uint32_t *character)
     return n;
 }
 
-/* True if a text is valid UTF-8 of good characters. */
+/* True if a text is valid UTF-8 of good characters; NULL: all are. */
 static inline bool
 utf8_is_text(struct slice text, bool is_good(uint32_t c))
 {
@@ -48,7 +48,7 @@ utf8_is_text(struct slice text, bool is_good(uint32_t c))
         uint32_t c;
         size_t n = utf8_read(text.data, text.size, &c);
 
-        if (n == 0 || !is_good(c))
+        if (n == 0 || (is_good && !is_good(c)))
             return false;
         slice_skip(&text, n);
     }

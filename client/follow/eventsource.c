@@ -15,28 +15,21 @@
 #include "client/lib/fetch.h"
 #include "proto/http/sse.h"
 
-/* More than fetch.h hands over at once. */
-#define HELD_MAX (1024 * 1024)
-
-/* live->held: the bytes that a pause left. The exchange is paused, too: no more
- * come. */
 struct eventsource {
     struct sse sse;
     bool is_stream;
 };
 
-/* Reads events. False: the connection has ended. A pause leaves the rest in
- * `*bytes`. */
+/* Reads events. False: the connection has ended. */
 static bool
-read_events(struct live *live, struct slice *bytes)
+read_events(struct live *live, struct slice bytes)
 {
     struct eventsource *e = live->own;
     struct problem why = {.text = ""};
     struct sse_event event;
     enum status rc = STATUS_OK;
 
-    while (!live->is_ending && !live->is_paused &&
-           !(rc = sse_read(&e->sse, bytes, &event, &why))) {
+    while (!live->is_over && !(rc = sse_read(&e->sse, &bytes, &event, &why))) {
         bool is_message =
             slice_is(event.name, "changes") ||
             slice_is(event.name, "heartbeat") ||
@@ -57,23 +50,12 @@ read_events(struct live *live, struct slice *bytes)
         live_finish(live, LIVE_MEMORY, NO_MEMORY);
     else if (rc && rc != STATUS_AGAIN)
         live_finish(live, LIVE_BROKEN, "the broker sent %s", why.text);
-    return !live->is_ending;
+    return !live->is_over;
 }
 
 static void
-continue_events(void *user)
+continue_events(struct live *live)
 {
-    struct live *live = user;
-    struct slice bytes = buf_slice(&live->held);
-
-    if (!read_events(live, &bytes))
-        return;
-    if (bytes.size > 0) {
-        memmove(live->held.data, bytes.data, bytes.size);
-        live->held.size = bytes.size;
-    } else {
-        buf_clear(&live->held);
-    }
     if (!live->is_paused && live->fetch)
         fetch_hold(live->fetch, false);
 }
@@ -85,7 +67,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     struct eventsource *e = live->own;
     size_t n_data;
 
-    if (live->is_ending)
+    if (live->is_over)
         return true;
     if (answer->status != 200 ||
         !live_is_type(answer->type, "text/event-stream"))
@@ -94,14 +76,8 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         live_heard(live); /* the stream has begun */
     e->is_stream = true;
     n_data = sse_data_size(&e->sse);
-    if (!read_events(live, &bytes))
-        return true;
-    if (sse_data_size(&e->sse) > n_data)
+    if (read_events(live, bytes) && sse_data_size(&e->sse) > n_data)
         live_heard(live);
-    if (bytes.size > 0)
-        buf_add_slice(&live->held, bytes);
-    if (live->held.failed)
-        live_finish(live, LIVE_MEMORY, NO_MEMORY);
     return true;
 }
 
@@ -140,7 +116,6 @@ start_eventsource(struct live *live)
     struct eventsource *e = live->own;
 
     sse_init(&e->sse, LIVE_MESSAGE_MAX);
-    buf_init(&live->held, HELD_MAX);
     live->fetch = fetch_start(live->client, &request, on_body, on_end, live);
     live_await(live, 0);
     return live->fetch != NULL;

@@ -27,6 +27,7 @@ release_connection(struct retired *retired)
     if (live->own && live->transport->release)
         live->transport->release(live);
     buf_fini(&live->held);
+    buf_fini(&live->waiting);
     free(live->own);
     free(live->url);
     free(live);
@@ -37,7 +38,7 @@ live_free(struct live *live)
 {
     if (!live || live->retired.is_over)
         return;
-    live->is_ending = true;
+    live->is_over = live->is_ending = true;
     if (live->own && live->transport->stop)
         live->transport->stop(live);
     fetch_free(live->fetch);
@@ -56,6 +57,9 @@ static const enum status statuses[] = {
 static void
 end_later(struct live *live)
 {
+    live->is_over = true;
+    if (live->waiting.size > 0) /* it follows these */
+        return;
     live->is_ending = true;
     timer_start(&live->timer, 0);
 }
@@ -65,7 +69,7 @@ live_finish(struct live *live, enum live_how how, const char *format, ...)
 {
     va_list args;
 
-    if (live->is_ending)
+    if (live->is_over)
         return;
     live->end.how = how;
     va_start(args, format);
@@ -84,7 +88,7 @@ renew_token(struct live *live)
 void
 live_finish_closed(struct live *live, unsigned code, const char *reason)
 {
-    if (live->is_ending)
+    if (live->is_over)
         return;
     live->end.code = code;
     if (code == CLOSE_DENIED)
@@ -170,7 +174,7 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
 {
     struct problem *why = &live->end.why;
 
-    if (live->is_ending)
+    if (live->is_over)
         return;
     live->end.how = judge_answer(live, answer);
     fetch_refused(why, answer);
@@ -256,16 +260,61 @@ on_timer(void *user)
 
 /* Messages */
 
-bool
-live_message(struct live *live, char *bytes, size_t size)
+/* More than an exchange brings in one turn behind a long message. */
+#define WAITING_MAX (LIVE_MESSAGE_MAX + 1024 * 1024)
+
+/* False: it ends. */
+static bool
+hand_over(struct live *live, char *bytes, size_t size)
 {
-    live->has_message = true;
-    if (!live->on_message(bytes, size, live->user))
+    if (!live->on_message(bytes, size, live->user)) {
+        live->is_over = live->is_ending; /* whatever it was to end with */
+        buf_clear(&live->waiting);
         live_finish(live, LIVE_ENOUGH, "%s", "");
+    }
     if (live->is_ending)
         return false;
     live_heard(live); /* the time of on_message is not silence */
     return true;
+}
+
+bool
+live_message(struct live *live, char *bytes, size_t size)
+{
+    live->has_message = true;
+    if (!live->is_paused && live->waiting.size == 0)
+        return hand_over(live, bytes, size);
+    buf_add(&live->waiting, &size, sizeof(size));
+    buf_add(&live->waiting, bytes, size);
+    if (live->waiting.failed)
+        live_finish(live, LIVE_MEMORY, NO_MEMORY);
+    return !live->is_over;
+}
+
+/* A pause is over, or begins: hands over what waits, and lets the transport go
+ * on. */
+static void
+on_again(void *user)
+{
+    struct live *live = user;
+    struct buf *waiting = &live->waiting;
+    size_t at = 0, size;
+
+    while (!live->is_paused && at < waiting->size) {
+        char *bytes = waiting->data + at + sizeof(size);
+
+        memcpy(&size, waiting->data + at, sizeof(size));
+        at += sizeof(size) + size;
+        if (!hand_over(live, bytes, size))
+            return;
+    }
+    if (at > 0)
+        memmove(waiting->data, waiting->data + at, waiting->size - at);
+    waiting->size -= at;
+    if (live->is_over && !live->is_ending)
+        end_later(live);
+    else if (!live->is_ending && live->transport->go_on)
+        live->transport->go_on(live);
 }
 
 /* Its life */
@@ -291,7 +340,8 @@ live_start(struct td_client *client, const struct live_request *request,
     server = servers_find(&client->servers, request->url);
     live->token_version = server ? server->token_version : 0;
     timer_init(&live->timer, client->loop, on_timer, live);
-    timer_init(&live->again, client->loop, live->transport->go_on, live);
+    timer_init(&live->again, client->loop, on_again, live);
+    buf_init(&live->waiting, WAITING_MAX);
     live->own = live->url ? calloc(1, live->transport->size) : NULL;
     if (!live->own || !live->transport->start(live)) {
         live_free(live);

@@ -1,6 +1,6 @@
 /*
  * longpoll.c - requests the change memory with wait=: the server answers when
- * it has changes, or when that time is over. During a pause the answer is kept.
+ * it has changes, or when that time is over.
  */
 
 #include "client/follow/transport.h"
@@ -18,22 +18,8 @@
 #define WAIT_TOLD_MOST 300
 
 struct longpoll {
-    bool is_whole; /* live->held is */
     bool is_too_long;
 };
-
-static void
-deliver_page(void *user)
-{
-    struct live *live = user;
-    struct longpoll *l = live->own;
-
-    if (live->is_paused || !l->is_whole)
-        return;
-    l->is_whole = false;
-    if (live_message(live, live->held.data, live->held.size))
-        live_finish(live, LIVE_AGAIN, "%s", "");
-}
 
 static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
@@ -73,11 +59,11 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
                  (is_xml && live_is_type(answer->type, "text/xml")))) {
         live_finish_refused(live, answer);
     } else {
-        l->is_whole = true;
         if (live->request.after_digest)
             snprintf(live->request.after_digest, DIGEST_TEXT_SIZE + 1, "%s",
                      answer->after_digest);
-        deliver_page(live);
+        if (live_message(live, live->held.data, live->held.size))
+            live_finish(live, LIVE_AGAIN, "%s", "");
     }
 }
 
@@ -129,5 +115,4 @@ const struct transport transport_long_poll = {
     .name = TD_LONG_POLL,
     .size = sizeof(struct longpoll),
     .start = start_longpoll,
-    .go_on = deliver_page,
 };

@@ -601,10 +601,8 @@ leave_part(struct live *live)
 /* A pause may be long, and the broker sends on: so the part leaves, and its
  * follower joins anew at its place then. */
 static void
-resume_part(void *user)
+resume_part(struct live *live)
 {
-    struct live *live = user;
-
     if (!live->is_paused)
         live_finish(live, LIVE_AGAIN, "%s", "");
 }

@@ -4,9 +4,10 @@
  *
  *     start --> live_heard --> live_message ... --> live_finish
  *
- * live_finish only notes the end; on_end is called in the next turn of the
- * loop. The memory of a connection that was freed stays until the end of the
- * turn, with is_ending set.
+ * Messages that come in a pause wait. live_finish only notes the end, which
+ * follows them; on_end is called in the next turn of the loop. The memory of a
+ * connection that was freed stays until the end of the turn, with is_ending
+ * set.
  */
 #pragma once
 
@@ -27,9 +28,9 @@ struct transport {
     void (*release)(struct live *live); /* frees the memory of `own` that
                                            messages lie in; or NULL */
     /* live->again has expired: after a pause, at its begin if `pause` is NULL,
-     * or because the time is about to be over (is_late). `live`: a struct
-     * live. */
-    void (*go_on)(void *live);
+     * or because the time is about to be over (is_late). NULL: there is nothing
+     * to do. */
+    void (*go_on)(struct live *live);
     void (*pause)(struct live *live); /* no more bytes; NULL: go_on does it */
 
     /* TD_WEBSOCKET, after on_open: sends a text. False: no memory, or the
@@ -57,8 +58,9 @@ struct live {
     /* The transport's */
     void *own;
     struct fetch *fetch; /* NULL: none, or it has ended */
-    struct buf held;     /* bytes that have come, messages among them */
+    struct buf held;     /* some of a message, or its bytes */
 
+    struct buf waiting; /* messages that came in a pause: size, bytes | ... */
     struct timer again; /* after a pause, or because more is left to do */
     struct timer timer; /* the answer's, of silence, or of the end */
     uint64_t await_ms;  /* time for the answer */
@@ -66,6 +68,7 @@ struct live {
     bool has_message; /* one came */
     bool is_paused;
     bool is_late;   /* the time is over; bytes may still be unread */
+    bool is_over;   /* nothing more comes; `end` follows what waits */
     bool is_ending; /* on_end comes next, or it is freed; nothing is handed over
                      */
     struct live_end end;
@@ -79,12 +82,12 @@ void live_await(struct live *live, uint64_t more_ms);
  * pause no time runs. */
 void live_heard(struct live *live);
 
-/* Hands a message over. False: hand over no more, it ends. After true the
- * caller checks is_paused. */
+/* Hands a message over, or lets it wait for the end of a pause. False: hand over
+ * no more, it ends. */
 bool live_message(struct live *live, char *bytes, size_t size);
 
-/* Ends the connection; only the first call counts. `rc` as in
- * live_connection.h. */
+/* Ends the connection, behind the messages that wait; only the first call
+ * counts. `rc` as in live_connection.h. */
 void live_finish(struct live *live, enum live_how how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void live_finish_closed(struct live *live, unsigned code, const char *reason);

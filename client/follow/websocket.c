@@ -4,12 +4,10 @@
  *     lws_loop: connects, asks --+--> open: frames ----> inbox --> messages
  *                                +--> refused: a GET has the reason
  *
- *     inbox:  size, message | size, message | size, the part that has come
- *
  * The library hands over frames in pieces of at most 64 KB. The inbox collects
- * them to messages, and inflates deflated ones. It also holds what the library
- * had read when the caller paused: only then the library stops reading. So it
- * holds at most one long message and 64 KB of others.
+ * them to one message, and inflates a deflated one. In a pause the library stops
+ * reading, but hands over what it has read before: so one long message and 64 KB
+ * of others may wait (live_message).
  *
  * A proxy that does not know WebSockets answers something else, or ends the
  * connection: that is LIVE_UNFIT. The library does not read the body of a
@@ -32,6 +30,7 @@
 #include "client/lib/lws_loop.h"
 #include "proto/http/ws_frames.h"
 #include "proto/number.h"
+#include "proto/swar.h"
 
 /* Most bytes of a refusal that are read. */
 #define REFUSAL_MAX 65536
@@ -40,7 +39,7 @@
  * need to join once (shared_stream.h). */
 #define SEND_MAX (4 * 1024 * 1024)
 
-/* One long message, and 256 KB for deflated bytes and other messages. */
+/* One long message, and 256 KB for deflated bytes. */
 #define INBOX_MAX (LIVE_MESSAGE_MAX + 4 * 65536)
 
 /* The first reserved bit of a frame: its message is deflated (RFC 7692). */
@@ -55,13 +54,9 @@ struct websocket {
     uint64_t n_left;      /* bytes of the frame that come, at the last look */
 
     /* The inbox is live->held. */
-    size_t first;     /* where the first message not taken begins */
-    size_t open;      /* where the incomplete message begins; SIZE_MAX: there is
-                         none */
-    bool is_deflated; /* the incomplete message is */
+    bool has_part;    /* it has an incomplete message */
+    bool is_deflated; /* which is deflated */
     bool is_in_frame; /* more pieces of a frame come */
-    bool has_over;    /* the connection ended, as `over` says */
-    struct live_end over;
 
     struct buf outbox; /* size, room for a frame's head, message | ... */
 
@@ -70,168 +65,96 @@ struct websocket {
     char type[100];
 };
 
-/* The end, behind the messages that wait */
+/* Messages */
 
 static void
-finish_over(struct websocket *w)
-{
-    const struct live_end *over = &w->over;
-
-    if (over->how == LIVE_CLOSED)
-        live_finish_closed(w->live, over->code, over->why.text);
-    else
-        live_finish(w->live, over->how, "%s", over->why.text);
-}
-
-static bool
-has_message(const struct websocket *w)
-{
-    return w->first < (w->open == SIZE_MAX ? w->live->held.size : w->open);
-}
-
-/* Notes the end; only the first reason counts. Returns what ends the library's
- * connection. */
-static int __attribute__((format(printf, 3, 4)))
-end_frames(struct websocket *w, enum live_how how, const char *format, ...)
-{
-    va_list args;
-
-    if (w->has_over)
-        return -1;
-    w->has_over = true;
-    w->over.how = how;
-    va_start(args, format);
-    problem_vset(&w->over.why, STATUS_UNREACHABLE, format, args);
-    va_end(args);
-    if (!has_message(w))
-        finish_over(w);
-    return -1;
-}
-
-static int
 end_broken(struct websocket *w)
 {
-    return end_frames(w, LIVE_LOST, "the broker broke the rules of WebSocket");
+    live_finish(w->live, LIVE_LOST, "the broker broke the rules of WebSocket");
 }
 
-/* Messages */
+static void
+end_too_long(struct websocket *w)
+{
+    live_finish(w->live, LIVE_BROKEN,
+                "the broker sent a message of more than %d bytes",
+                LIVE_MESSAGE_MAX);
+}
+
+static uint64_t
+is_high(uint64_t v)
+{
+    return v & SWAR_HIGHS;
+}
 
 static bool
 is_utf8(struct slice text)
 {
-    struct utf8_place place = {.n_missing = 0};
-    const uint64_t high = 0x8080808080808080;
-    uint64_t eight;
-
-    for (size_t i = 0; i < text.size; i++) {
-        while (place.n_missing == 0 && i + sizeof(eight) < text.size) {
-            memcpy(&eight, text.data + i, sizeof(eight));
-            if (eight & high)
-                break;
-            i += sizeof(eight);
-        }
-        if (!utf8_advance(&place, (unsigned char)text.data[i]))
-            return false;
-    }
-    return place.n_missing == 0;
+    return swar_none(text, is_high, ' ') || utf8_is_text(text, NULL);
 }
 
-/* Hands over the messages that wait, until a pause. */
+/* The message is complete: inflates it in its place, if need be. */
 static void
-turn_inbox(struct websocket *w)
-{
-    struct live *live = w->live;
-    struct buf *inbox = &live->held;
-    size_t left;
-
-    while (!live->is_ending && !live->is_paused && has_message(w)) {
-        char *bytes = inbox->data + w->first + sizeof(size_t);
-        size_t size;
-
-        memcpy(&size, inbox->data + w->first, sizeof(size));
-        w->first += sizeof(size) + size;
-        if (!live_message(live, bytes, size))
-            return;
-    }
-    if (has_message(w) || live->is_ending)
-        return;
-    left = inbox->size - w->first;
-    if (left > 0 && w->first > 0)
-        memmove(inbox->data, inbox->data + w->first, left);
-    inbox->size = left;
-    w->open = w->open == SIZE_MAX ? SIZE_MAX : 0;
-    w->first = 0;
-    if (w->has_over)
-        finish_over(w);
-}
-
-/* The message at w->open is complete: inflates it in its place, if need be. */
-static int
 take_message(struct websocket *w)
 {
     struct buf *inbox = &w->live->held;
-    size_t begin = w->open + sizeof(size_t);
-    struct slice text = {inbox->data + begin, inbox->size - begin};
+    struct slice text = buf_slice(inbox);
     enum status rc = STATUS_OK;
 
     if (w->is_deflated) {
         struct inflater *inflater = lws_loop_inflater(w->live->client->sockets);
 
-        inbox->size = begin; /* the inflater copies its input */
+        inbox->size = 0; /* the inflater copies its input */
         rc = inflater ? inflater_read(inflater, text, inbox, NULL)
                       : STATUS_MEMORY;
-        text = (struct slice){inbox->data + begin, inbox->size - begin};
+        text = buf_slice(inbox);
     }
+    w->has_part = false;
     if (rc == STATUS_MEMORY || inbox->failed)
-        return end_frames(w, LIVE_MEMORY, NO_MEMORY);
-    if (rc == STATUS_TOO_LARGE || text.size > LIVE_MESSAGE_MAX)
-        return end_frames(w, LIVE_BROKEN,
-                          "the broker sent a message of more than %d bytes",
-                          LIVE_MESSAGE_MAX);
-    if (rc || !is_utf8(text))
-        return end_broken(w);
-    memcpy(inbox->data + w->open, &text.size, sizeof(text.size));
-    w->open = SIZE_MAX;
-    turn_inbox(w);
-    return w->live->is_ending ? -1 : 0;
+        live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
+    else if (rc == STATUS_TOO_LARGE || text.size > LIVE_MESSAGE_MAX)
+        end_too_long(w);
+    else if (rc || !is_utf8(text))
+        end_broken(w);
+    else
+        live_message(w->live, inbox->data, inbox->size);
 }
 
 /* A piece of a frame. */
-static int
+static void
 on_piece(struct websocket *w, char *bytes, size_t size)
 {
     struct buf *inbox = &w->live->held;
     struct lws *wsi = w->link.wsi;
-    const size_t none = 0;
     int bits = lws_get_reserved_bits(wsi);
     bool is_first = lws_is_first_fragment(wsi);
     bool has_begun = w->is_in_frame; /* each piece has the bits of its frame */
-    size_t so_far;
 
     w->is_used = true;
     w->is_in_frame = lws_remaining_packet_payload(wsi) > 0;
-    if (is_first && w->open == SIZE_MAX) {
+    if (is_first && !w->has_part) {
         w->is_deflated = bits == RSV1 && w->link.is_deflated;
-        w->open = inbox->size;
-        buf_add(inbox, &none, sizeof(none));
+        w->has_part = true;
+        buf_clear(inbox);
         bits = w->is_deflated ? 0 : bits;
     } else if (has_begun && w->is_deflated && bits == RSV1) {
         bits = 0;
     }
-    if (lws_frame_is_binary(wsi))
-        return end_frames(w, LIVE_BROKEN, "the broker sent a binary message");
-    if (w->open == SIZE_MAX || bits)
-        return end_broken(w);
-    live_heard(w->live);
-    so_far = inbox->size - w->open - sizeof(none);
-    if (size + lws_remaining_packet_payload(wsi) > LIVE_MESSAGE_MAX - so_far)
-        return end_frames(w, LIVE_BROKEN,
-                          "the broker sent a message of more than %d bytes",
-                          LIVE_MESSAGE_MAX);
-    buf_add(inbox, bytes, size);
-    if (inbox->failed)
-        return end_frames(w, LIVE_MEMORY, NO_MEMORY);
-    return lws_is_final_fragment(wsi) ? take_message(w) : 0;
+    if (lws_frame_is_binary(wsi)) {
+        live_finish(w->live, LIVE_BROKEN, "the broker sent a binary message");
+    } else if (!w->has_part || bits) {
+        end_broken(w);
+    } else if (size + lws_remaining_packet_payload(wsi) >
+               LIVE_MESSAGE_MAX - inbox->size) {
+        end_too_long(w);
+    } else {
+        live_heard(w->live);
+        buf_add(inbox, bytes, size);
+        if (inbox->failed)
+            live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
+        else if (lws_is_final_fragment(wsi))
+            take_message(w);
+    }
 }
 
 /* The end of the connection */
@@ -241,6 +164,7 @@ on_farewell(struct websocket *w, const char *bytes, size_t size)
 {
     struct slice reason = SLICE("");
     unsigned code = 0;
+    char text[126]; /* a frame of control has 125 bytes at most */
 
     if (size >= 2) {
         code = (unsigned char)bytes[0] << 8 | (unsigned char)bytes[1];
@@ -248,12 +172,14 @@ on_farewell(struct websocket *w, const char *bytes, size_t size)
     }
     /* The library's word for most wrong codes is PROTOCOL_ERR. */
     if (code == LWS_CLOSE_STATUS_PROTOCOL_ERR ||
-        (size >= 2 && !ws_close_may_be_sent(code)) || !is_utf8(reason))
-        return end_broken(w);
+        (size >= 2 && !ws_close_may_be_sent(code)) || !is_utf8(reason)) {
+        end_broken(w);
+        return -1;
+    }
     if (reason.size == 0 || !reason.data[0])
         reason = SLICE("the broker ended the connection");
-    w->over.code = code;
-    end_frames(w, LIVE_CLOSED, "%.*s", SLICE_ARG(reason));
+    snprintf(text, sizeof(text), "%.*s", SLICE_ARG(reason));
+    live_finish_closed(w->live, code, text);
     return 0; /* the library answers it, and closes the connection */
 }
 
@@ -334,7 +260,7 @@ read_refusal(struct websocket *w, unsigned status)
 }
 
 /* No handshake came about after the request. */
-static int
+static void
 on_refused(struct websocket *w, const char *why, size_t size)
 {
     struct lws *wsi = w->link.wsi;
@@ -355,7 +281,6 @@ on_refused(struct websocket *w, const char *why, size_t size)
             "the connection broke %s",
             lws_hdr_total_length(wsi, WSI_TOKEN_HTTP) ? "in the handshake"
                                                       : "instead of an answer");
-    return 0;
 }
 
 /* Sending */
@@ -388,7 +313,7 @@ send_websocket(struct live *live, struct slice text)
     struct websocket *w = live->own;
     static const char head[LWS_PRE];
 
-    if (live->is_ending || !w->is_open || !w->link.wsi || w->has_over ||
+    if (live->is_over || !w->is_open || !w->link.wsi ||
         w->outbox.size + text.size > SEND_MAX)
         return false;
     buf_add(&w->outbox, &text.size, sizeof(text.size));
@@ -407,27 +332,31 @@ on_event(enum lws_callback_reasons what, void *in, size_t size, void *user)
 {
     struct websocket *w = user;
 
-    if (w->live->is_ending || w->has_over)
+    if (w->live->is_over)
         return what == LWS_CALLBACK_CLIENT_RECEIVE ? -1 : 0;
     switch (what) {
     case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
-        return on_refused(w, in ? in : "", in ? size : 0);
+        on_refused(w, in ? in : "", in ? size : 0);
+        return 0;
     case LWS_CALLBACK_CLIENT_ESTABLISHED:
         w->is_open = true;
         live_heard(w->live);
         return 0;
     case LWS_CALLBACK_CLIENT_RECEIVE:
-        return on_piece(w, in, size);
+        on_piece(w, in, size);
+        return w->live->is_over ? -1 : 0;
     case LWS_CALLBACK_CLIENT_WRITEABLE:
         return write_message(w);
     case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
         return on_farewell(w, in, size);
     case LWS_CALLBACK_CLIENT_CLOSED:
         if (is_standing(w->link.wsi))
-            return end_broken(w);
-        return end_frames(w, w->is_used ? LIVE_LOST : LIVE_UNFIT,
-                          "the connection broke%s",
-                          w->is_used ? "" : " behind the handshake");
+            end_broken(w);
+        else
+            live_finish(w->live, w->is_used ? LIVE_LOST : LIVE_UNFIT,
+                        "the connection broke%s",
+                        w->is_used ? "" : " behind the handshake");
+        return -1;
     default:
         return 0;
     }
@@ -448,9 +377,8 @@ on_failed(const struct problem *why, void *user)
 
 /* Stops the library's reading, or hands over what waits and reads on. */
 static void
-continue_websocket(void *user)
+continue_websocket(struct live *live)
 {
-    struct live *live = user;
     struct websocket *w = live->own;
     uint64_t before = w->n_left;
 
@@ -463,9 +391,7 @@ continue_websocket(void *user)
         if (w->n_left > 0 && w->n_left != before)
             live_heard(live);
     }
-    turn_inbox(w);
-    if (live->is_ending || !w->is_open || !w->link.wsi || w->has_over ||
-        w->is_flow_stopped == live->is_paused)
+    if (!w->is_open || !w->link.wsi || w->is_flow_stopped == live->is_paused)
         return;
     w->is_flow_stopped = live->is_paused;
     lws_rx_flow_control(w->link.wsi, !w->is_flow_stopped);
@@ -477,7 +403,6 @@ start_websocket(struct live *live)
     struct websocket *w = live->own;
 
     w->live = live;
-    w->open = SIZE_MAX;
     buf_init(&live->held, INBOX_MAX);
     buf_init(&w->outbox, SEND_MAX + 65536);
     w->link.url = live->url;

@@ -268,8 +268,6 @@ ws_close_may_be_sent(unsigned code)
 static enum status
 read_close(struct ws_frame *frame)
 {
-    struct utf8_place place = {0};
-    bool is_text = true;
     unsigned code;
 
     if (frame->size == 0) {
@@ -286,9 +284,7 @@ read_close(struct ws_frame *frame)
                             "a close frame with a code that may not be sent");
     frame->size -= 2;
     memmove(frame->payload, frame->payload + 2, frame->size);
-    for (size_t i = 0; i < frame->size && is_text; i++)
-        is_text = utf8_advance(&place, (unsigned char)frame->payload[i]);
-    return is_text && place.n_missing == 0
+    return utf8_is_text((struct slice){frame->payload, frame->size}, NULL)
                ? STATUS_OK
                : refuse_frame(frame, WS_CLOSE_UTF8,
                               "the reason of a close frame is not UTF-8");
