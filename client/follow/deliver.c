@@ -442,8 +442,8 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
         f->lists.is_over = !after->is_time; /* a log is in order of time */
         return after->is_time || (deliver_batch(f) && follower_rest(f, 0));
     }
-    if (f->how.as_of && entry->when_us == DATETIME_NONE && !f->lists.doubt.rc)
-        problem(&f->lists.doubt, STATUS_GONE,
+    if (f->how.as_of && entry->when_us == DATETIME_NONE && !f->notes.doubt.rc)
+        problem(&f->notes.doubt, STATUS_GONE,
                 "a change has no time, and may be a later one");
     f->lists.has_changes = true;
     if (deliver_add(f, entry, after, file))

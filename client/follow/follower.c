@@ -263,9 +263,9 @@ follower_doubt(struct td_follower *f, const char *why)
 bool
 follower_report_lists(struct td_follower *f)
 {
-    const struct list_report report = f->report;
+    const struct list_report report = f->notes.report;
 
-    f->report = (struct list_report){.n = {0}};
+    f->notes.report = (struct list_report){.n = {0}};
     f->is_calling = true;
     client_report(&report, f->how.on_report, f->plan.user);
     return follower_is_here(f);
@@ -332,7 +332,7 @@ follower_place(const struct td_follower *f, struct source_position *place)
     else if (f->place.moment.is_time)
         *place = f->place.moment;
     if (f->place.moment.is_time)
-        place->unknown_us = f->comparison.unknown_us;
+        place->unknown_us = f->notes.unknown_us;
     return f->place.order.is_placed || f->place.moment.is_time;
 }
 
@@ -352,8 +352,8 @@ follower_set_place(struct td_follower *f, const struct source_position *place)
 void
 follower_note_hole(struct td_follower *f)
 {
-    if (f->lists.begins_us > f->comparison.unknown_us)
-        f->comparison.unknown_us = f->lists.begins_us;
+    if (f->notes.begins_us > f->notes.unknown_us)
+        f->notes.unknown_us = f->notes.begins_us;
 }
 
 bool
@@ -498,14 +498,14 @@ follower_lost_place(struct td_follower *f, const struct problem *why)
                 "%.600s; the baseline does not name its time; the client "
                 "assumes %s",
                 why->text, time);
-        f->lists.etag[0] = '\0';
+        f->notes.etag[0] = '\0';
         follower_set_place(f, &r->guess);
         r->guess.is_time = false;
         return follower_rest_because(f, text.text, 0);
     }
     /* Without changes the list has to be later than the place. */
     if (f->place.moment.is_time && follower_has_only_list(f))
-        f->lists.begins_us = f->place.moment.time_us;
+        f->notes.begins_us = f->place.moment.time_us;
     if (f->place.moment.is_time && why->rc == STATUS_GONE)
         follower_note_hole(f);
     if (r->is_rebased && f->place.moment.is_time &&
@@ -514,7 +514,7 @@ follower_lost_place(struct td_follower *f, const struct problem *why)
          * takes them from their beginning, and reports the time between as not
          * known. */
         time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
-        problem(&f->lists.doubt, STATUS_GONE,
+        problem(&f->notes.doubt, STATUS_GONE,
                 "%.600s; the list of resources is of %s: what changed between "
                 "is not known",
                 why->text, time);

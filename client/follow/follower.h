@@ -171,15 +171,9 @@ struct follower_gap {
 
 struct follower_lists {
     struct read_lists read; /* not open: not needed yet */
-    struct problem doubt;   /* to be reported when the reading is over */
-    int64_t begins_us;      /* history_plan's: of the doubt, or of the lists
-                               that do not reach back */
-    char etag[256];
-    bool has_end; /* the history ended; the follower may be paused */
+    bool has_end;           /* the history ended; the follower may be paused */
     struct problem end;
     struct source_position upto;
-    bool is_closed;   /* history_plan's is_closed */
-    int64_t until_us; /* history_plan's */
 
     /* The state of a past time (R-435): a baseline of that time, then the
      * changes up to it, from lists. */
@@ -226,7 +220,6 @@ struct follower_comparison {
     int64_t compared_ms; /* when the last one ended, or failed */
     int64_t interval_ms; /* compare_ms counts from there: the last comparison or
                             baseline, or the start */
-    int64_t unknown_us;  /* source_position.h: an older list leaves a doubt */
     char reason[1024];
 };
 
@@ -319,8 +312,10 @@ struct td_follower {
     struct live *live;
     struct follower_reading reading;
     struct offered offered;
-    struct list_report report; /* of the lists read since the last one */
-    struct shared_part shared; /* stream NULL: the follower connects alone */
+    struct history_notes notes; /* report: of the lists read since the last one;
+                                   doubt: to be reported when the reading is
+                                   over */
+    struct shared_part shared;  /* stream NULL: the follower connects alone */
     struct pusher pusher;
     struct follower_place place;
     struct follower_attempts attempts;
@@ -584,7 +579,7 @@ bool follower_place(const struct td_follower *f, struct source_position *place);
 void follower_set_place(struct td_follower *f,
                         const struct source_position *place);
 
-/* Notes that the changes before lists.begins_us are not known. */
+/* Notes that the changes before notes.begins_us are not known. */
 void follower_note_hole(struct td_follower *f);
 
 /* Goes on with the oldest change that the source still has; false. */

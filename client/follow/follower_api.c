@@ -41,8 +41,8 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     f->shared.stream = plan->shared;
     f->shared.number = plan->number;
     f->attempts.pause_ms = PAUSE_FIRST;
-    f->lists.begins_us = DATETIME_NONE;
-    f->lists.later_us = f->lists.until_us = DATETIME_NONE;
+    f->notes.begins_us = DATETIME_NONE;
+    f->lists.later_us = f->notes.until_us = DATETIME_NONE;
     f->attempts.new_ms = f->comparison.interval_ms = clock_steady_ms();
     f->rebase.rebased_ms = f->comparison.compared_ms = -REBASE_LEAST_MS;
     buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
@@ -61,7 +61,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     if (!f->place.order.is_filtered)
         f->options.filters[0] = '\0';
     entry_init(&f->delivery.entry);
-    f->comparison.unknown_us = f->options.place.unknown_us;
+    f->notes.unknown_us = f->options.place.unknown_us;
     if (f->options.has_place)
         follower_set_place(f, &f->options.place);
     if (f->options.has_place && f->options.digest)

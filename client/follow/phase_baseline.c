@@ -75,12 +75,12 @@ judge_hole(struct td_follower *f)
 {
     const struct source_position *list =
         f->rebase.guess.is_time ? &f->rebase.guess : &f->rebase.standing;
-    bool is_open = f->comparison.unknown_us &&
+    bool is_open = f->notes.unknown_us &&
                    (list->is_time || follower_has_only_list(f)) &&
-                   list->time_us < f->comparison.unknown_us;
+                   list->time_us < f->notes.unknown_us;
 
     if (!is_open)
-        f->comparison.unknown_us = 0;
+        f->notes.unknown_us = 0;
     return !is_open ||
            follower_doubt(f, "there may be changes between the list of "
                              "resources, which is still older, and the first "
@@ -121,7 +121,7 @@ hand_over_end(struct td_follower *f)
         f->rebase.is_rebased = true;
         f->rebase.rebased_ms = clock_steady_ms();
         follower_set_place(f, &standing);
-        f->lists.etag[0] = '\0';
+        f->notes.etag[0] = '\0';
         return announce_end(f) && follower_rest(f, 0);
     }
     if (!announce_end(f))
@@ -187,7 +187,7 @@ begin_without_list(struct td_follower *f)
         follower_place(f, &place) && !place.at.epoch[0] &&
         (!place.is_time || place.time_us != DATETIME_NONE)) {
         f->rebase.is_wanted = false;
-        problem(&f->lists.doubt, STATUS_GONE,
+        problem(&f->notes.doubt, STATUS_GONE,
                 "%.800s; the source offers no list of its resources",
                 f->rebase.reason);
         return follower_begin_far_back(f);

@@ -59,14 +59,8 @@ bool
 poll_lists(struct td_follower *f)
 {
     struct history_plan plan = {.offered = &f->offered,
-                                .doubt = &f->lists.doubt,
-                                .begins_us = &f->lists.begins_us,
+                                .notes = &f->notes,
                                 .scratch = f->options.scratch,
-                                .etag = &f->lists.etag,
-                                .is_closed = &f->lists.is_closed,
-                                .until_us = &f->lists.until_us,
-                                .unknown_us = &f->comparison.unknown_us,
-                                .report = &f->report,
                                 .silence_s = f->options.silence_s};
     struct problem why = {.text = ""};
     struct read_lists *read = &f->lists.read;
@@ -83,12 +77,12 @@ poll_lists(struct td_follower *f)
             return follower_end(f, &why);
     }
     plan.lists = read->db.handle ? read : NULL;
-    f->lists.begins_us = DATETIME_NONE;
+    f->notes.begins_us = DATETIME_NONE;
     /* A list of resources is better than a hole, but just was no help. */
-    plan.may_lose = f->lists.doubt.rc ||
+    plan.may_lose = f->notes.doubt.rc ||
                     clock_steady_ms() - f->rebase.rebased_ms < REBASE_LEAST_MS;
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
-        f->lists.etag[0] = '\0';
+        f->notes.etag[0] = '\0';
     else /* not for a gap: a new connection may help instead */
         plan.on_wait = on_wait;
     follower_place(f, &plan.after);
@@ -114,7 +108,7 @@ handle_failure(struct td_follower *f, bool was_fresh)
     unsigned ms = f->how.poll_ms < BEHIND_PAUSE ? f->how.poll_ms : BEHIND_PAUSE;
     struct problem why = f->lists.end;
 
-    f->lists.etag[0] = '\0';
+    f->notes.etag[0] = '\0';
     f->attempts.n_heard = 0;
     if (poll_is_behind(f) && ++f->lists.n_behind < BEHIND_MOST) {
         if (f->how.until_caught_up &&
@@ -153,9 +147,9 @@ poll_over(struct td_follower *f)
 static bool
 report_doubt(struct td_follower *f)
 {
-    struct problem doubt = f->lists.doubt;
+    struct problem doubt = f->notes.doubt;
 
-    f->lists.doubt = (struct problem){.text = ""};
+    f->notes.doubt = (struct problem){.text = ""};
     if (doubt.rc)
         follower_note_hole(f);
     return !doubt.rc || follower_doubt(f, doubt.text);
@@ -168,7 +162,7 @@ end_past(struct td_follower *f)
 {
     const struct source_position *base = &f->rebase.standing;
     int64_t end_us =
-        f->connection.open & TD_POLL ? f->lists.until_us : base->time_us;
+        f->connection.open & TD_POLL ? f->notes.until_us : base->time_us;
     int64_t as_of_us = f->options.as_of_us, later_us = f->lists.later_us;
     char end[DATETIME_SIZE + 1];
     struct problem why = {.text = ""};
@@ -178,10 +172,10 @@ end_past(struct td_follower *f)
         source_position_has_none(&why, STATUS_GONE, as_of_us, later_us);
         return follower_end(f, &why);
     }
-    if (!f->lists.doubt.rc && later_us == DATETIME_NONE &&
+    if (!f->notes.doubt.rc && later_us == DATETIME_NONE &&
         end_us != DATETIME_NONE && end_us < as_of_us) {
         end[datetime_write_short(end, end_us)] = '\0';
-        problem(&f->lists.doubt, STATUS_GONE,
+        problem(&f->notes.doubt, STATUS_GONE,
                 "what changed after %s is not known: no list reaches further",
                 end);
     }
@@ -211,7 +205,7 @@ continue_polling(struct td_follower *f)
     /* The caller has all entries of the lists. */
     if (f->lists.read.db.handle && read_lists_commit(&f->lists.read, &why))
         return follower_end(f, &why);
-    if (f->lists.is_closed) /* the source names the next list */
+    if (f->notes.is_closed) /* the source names the next list */
         f->search.is_sought = false;
     return poll_over(f);
 }

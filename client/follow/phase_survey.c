@@ -246,10 +246,10 @@ bool
 phase_survey_read(struct td_follower *f, struct baseline_plan *plan,
                   baseline_entry_fn *on_resource, baseline_end_fn *on_over)
 {
-    f->report = (struct list_report){.n = {0}};
+    f->notes.report = (struct list_report){.n = {0}};
     plan->offered = &f->offered;
     plan->scratch = f->options.scratch;
-    plan->report = &f->report;
+    plan->report = &f->notes.report;
     plan->on_wait = on_wait;
     plan->on_doubt = on_doubt;
     f->survey.is_doubtful = false;

@@ -120,6 +120,7 @@ history_start(struct td_client *client, const struct history_plan *plan,
         return NULL;
     h->client = client;
     h->plan = *plan;
+    h->notes = plan->notes;
     h->now = plan->after;
     h->on_entry = on_entry;
     h->on_end = on_end;

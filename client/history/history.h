@@ -54,6 +54,30 @@ typedef void history_end_fn(const struct problem *why,
 typedef bool history_wait_fn(const struct problem *why, unsigned *ms,
                              void *user);
 
+/* What a follower keeps from one history to the next. */
+struct history_notes {
+    /* In and out: the ETag of the list that the history ended with, so that an
+     * unchanged list costs a 304. "" at first. */
+    char etag[256];
+    int64_t unknown_us; /* in and out: changes before that time are not known
+                           (source_position.h) */
+
+    /* Out, with STATUS_OK */
+    bool is_closed;       /* the source offers one list, and it is closed; later
+                             changes stand in another one (R-143) */
+    struct problem doubt; /* why entries may be missing in spite of that
+                             (R-412); unchanged if there is no doubt */
+    int64_t until_us;     /* where the newest list ends; or DATETIME_NONE: it is
+                             open */
+
+    /* Out: where the lists begin, if they do not reach back, or the list of the
+     * doubt; or DATETIME_NONE. */
+    int64_t begins_us;
+
+    /* What was mended and left out of the lists is added to what it has. */
+    struct list_report report;
+};
+
 struct history_plan {
     const struct offered *offered; /* must stay until the end */
     struct source_position after;
@@ -62,30 +86,14 @@ struct history_plan {
                                  commits it. Must stay until the end */
     const char *scratch; /* directory for packages of Change Dumps, must stay
                             until the end; NULL: a temporary one */
-    /* The ETag of the list that the history ended with, kept for the next time,
-     * so that an unchanged list costs a 304. In and out; "" at first. */
-    char (*etag)[256];
-    /* Out, with STATUS_OK: the source offers one list, and it is closed; later
-     * changes stand in another one (R-143). NULL: unwanted. */
-    bool *is_closed;
-    /* Out, with STATUS_OK: why entries may be missing in spite of that (R-412);
-     * unchanged if there is no doubt. NULL: unwanted. */
-    struct problem *doubt;
-    int64_t *until_us;  /* out, with STATUS_OK: where the newest list ends; or
-                           DATETIME_NONE: it is open. NULL: unwanted */
-    int64_t *begins_us; /* out: where the lists begin, if they do not reach
-                           back, or the list of the doubt; or DATETIME_NONE.
-                           NULL: unwanted */
-    /* In and out: changes before that time are not known (source_position.h). A
-     * list without seqs that is gone for good (404, 410) is left out, and
-     * counted at each look, if that says so already, or if may_lose: then there
-     * is a doubt, too, and this grows to the end of the list. Else it is
-     * STATUS_GONE, as for NULL. */
-    int64_t *unknown_us;
+    /* Must stay until the end. */
+    struct history_notes *notes;
+
+    /* A list without seqs that is gone for good (404, 410) is left out, and
+     * counted at each look, if notes->unknown_us says so already, or if
+     * may_lose: then there is a doubt, too, and that grows to the end of the
+     * list. Else it is STATUS_GONE. */
     bool may_lose;
-    /* Receives what was mended and left out of the lists, added to what it has.
-     * NULL: none. Must stay until the end. */
-    struct list_report *report;
     unsigned silence_s; /* that end a document; 0: document_fetch.h's default */
     history_wait_fn *on_wait; /* NULL: the first failure ends it */
 };

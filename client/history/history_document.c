@@ -339,7 +339,7 @@ history_load(struct history *h, enum history_document document)
     h->retry.n_found = h->found.n;
     h->retry.n_older = h->older.documents.n;
     request.url = url_of(h);
-    if (may_be_same && h->plan.etag)
+    if (may_be_same)
         request.etag = history_last_etag(h);
     if ((document == DOCUMENT_PART || document == DOCUMENT_PROBE) &&
         h->parts.all[h->i].is_package)
@@ -602,7 +602,7 @@ loss_of(const struct history *h)
     const struct history_part *part = &h->parts.all[h->i];
     const struct source_position *place = &h->origin.place;
     bool is_closed = part->until_us != DATETIME_NONE;
-    int64_t unknown_us = *h->plan.unknown_us;
+    int64_t unknown_us = h->notes->unknown_us;
 
     if (part->is_again || (is_closed && source_position_is_moment(place) &&
                            part->until_us <= place->time_us))
@@ -617,11 +617,11 @@ loss_of(const struct history *h)
 static bool
 leaves_out(struct history *h, const struct problem *why)
 {
-    int64_t *unknown_us = h->plan.unknown_us;
+    int64_t *unknown_us = &h->notes->unknown_us;
     struct history_part *part;
     enum loss loss;
 
-    if (!h->parts.n || !h->now.is_time || !unknown_us)
+    if (!h->parts.n || !h->now.is_time)
         return history_again(h);
     part = &h->parts.all[h->i];
     loss = loss_of(h);
@@ -636,9 +636,9 @@ leaves_out(struct history *h, const struct problem *why)
         else if (part->until_us == DATETIME_NONE)
             *unknown_us = clock_now_us();
     }
-    if (loss && h->plan.report)
-        list_report_count(h->plan.report, LIST_PART_GONE, slice_of(why->text),
-                          0);
+    if (loss)
+        list_report_count(&h->notes->report, LIST_PART_GONE,
+                          slice_of(why->text), 0);
     part->is_read |= loss != LOSS_NONE; /* is not noted: it may come back */
     part->is_gone = part->is_probed = true;
     h->list.is_loaded = false;
@@ -682,8 +682,8 @@ end_document(struct history *h, const struct document_fetch_answer *answer,
             history_end_well(h);
         return;
     }
-    if (h->plan.report && h->document != DOCUMENT_PROBE)
-        list_report_add(h->plan.report, &answer->head->report);
+    if (h->document != DOCUMENT_PROBE)
+        list_report_add(&h->notes->report, &answer->head->report);
     switch (h->document) {
     case DOCUMENT_TOP:
         end_top(h, answer);

@@ -183,8 +183,8 @@ stay_quiet(struct history *h)
     uint64_t left = AGAIN_ENTRIES;
 
     h->search.is_quiet = true;
-    if (h->plan.etag && h->list.etag[0])
-        memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
+    if (h->list.etag[0])
+        memcpy(h->notes->etag, h->list.etag, sizeof(h->list.etag));
     /* Reads some of the older lists again, from one by chance. */
     for (size_t k = 0, n_lists = 0;
          k < n && k < AGAIN_TRIES && n_lists < AGAIN_LISTS; k++) {
@@ -248,8 +248,7 @@ search_order(struct history *h)
 static bool
 looks_at_newest(struct history *h)
 {
-    if (h->search.has_looked || !h->parts.n || !h->plan.etag ||
-        !(*h->plan.etag)[0])
+    if (h->search.has_looked || !h->parts.n || !h->notes->etag[0])
         return false;
     h->search.has_looked = true;
     if (h->list.is_loaded || !history_last_etag(h))

@@ -115,7 +115,7 @@ history_last_etag(const struct history *h)
 
     history_tag(tag, h, "");
     size = strlen(tag);
-    return strncmp(*h->plan.etag, tag, size) ? NULL : *h->plan.etag + size;
+    return strncmp(h->notes->etag, tag, size) ? NULL : h->notes->etag + size;
 }
 
 uint64_t
@@ -143,8 +143,8 @@ history_is_recognised(const struct history *h)
 void
 history_begins(struct history *h, int64_t us)
 {
-    if (h->plan.begins_us && !(h->plan.doubt && h->plan.doubt->rc))
-        *h->plan.begins_us = us;
+    if (!h->notes->doubt.rc)
+        h->notes->begins_us = us;
 }
 
 void
@@ -152,10 +152,10 @@ history_doubt(struct history *h, const char *format, ...)
 {
     va_list args;
 
-    if (!h->plan.doubt || h->plan.doubt->rc)
+    if (h->notes->doubt.rc)
         return;
     va_start(args, format);
-    problem_vset(h->plan.doubt, STATUS_GONE, format, args);
+    problem_vset(&h->notes->doubt, STATUS_GONE, format, args);
     va_end(args);
 }
 
@@ -178,12 +178,12 @@ history_end_well(struct history *h)
             !read_lists_find(h->plan.lists, list.url, &known))
             rc = read_lists_note(h->plan.lists, &list, NULL, &why);
     }
-    if (!rc && h->plan.etag && h->list.etag[0])
-        memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
-    if (!rc && h->plan.until_us)
-        *h->plan.until_us = h->list.head.until_us;
-    if (!rc && h->plan.is_closed)
-        *h->plan.is_closed = h->is_top_closed;
+    if (!rc) {
+        if (h->list.etag[0])
+            memcpy(h->notes->etag, h->list.etag, sizeof(h->list.etag));
+        h->notes->until_us = h->list.head.until_us;
+        h->notes->is_closed = h->is_top_closed;
+    }
     return history_end(h, &why);
 }
 

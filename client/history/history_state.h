@@ -118,6 +118,7 @@ struct history {
     struct retired retired; /* the first */
     struct td_client *client;
     struct history_plan plan;
+    struct history_notes *notes; /* the plan's */
     history_entry_fn *on_entry;
     history_end_fn *on_end;
     void *user;
@@ -212,6 +213,5 @@ bool history_take_older(struct history *h);
  * list. Without an ETag: that prefix alone. */
 void history_tag(char to[256], const struct history *h, const char *etag);
 
-/* The ETag of the last time (history_plan.etag, which is not NULL), if it is of
- * the same list; else NULL. */
+/* The ETag of the last time, if it is of the same list; else NULL. */
 const char *history_last_etag(const struct history *h);

@@ -14,15 +14,13 @@ struct history {
     struct source_position after;
     struct source_position now; /* behind the last entry */
     const char *scratch;
-    bool *is_closed;
     unsigned silence_s;
     history_entry_fn *on_entry;
     history_wait_fn *on_wait;
     history_end_fn *on_end;
     void *user;
     bool is_held;
-    struct problem *doubt;
-    int64_t *begins_us;
+    struct history_notes *notes;
 };
 
 struct baseline {
@@ -91,9 +89,7 @@ history_start(struct td_client *client, const struct history_plan *plan,
     *history = (struct history){.after = plan->after,
                                 .now = plan->after,
                                 .scratch = plan->scratch,
-                                .doubt = plan->doubt,
-                                .begins_us = plan->begins_us,
-                                .is_closed = plan->is_closed,
+                                .notes = plan->notes,
                                 .silence_s = plan->silence_s,
                                 .on_entry = on_entry,
                                 .on_wait = plan->on_wait,
@@ -177,8 +173,8 @@ end_lists(enum status rc, const char *why, const struct source_position *upto)
 
     if (rc)
         problem(&failure, rc, "%s", why);
-    else if (quiet.history->is_closed)
-        *quiet.history->is_closed = false;
+    else
+        quiet.history->notes->is_closed = false;
     end_as(&failure, upto);
 }
 
@@ -194,13 +190,13 @@ quiet_lists_end(enum status rc, const char *why,
 void
 quiet_doubt(const char *why)
 {
-    problem(quiet.history->doubt, STATUS_GONE, "%s", why);
+    problem(&quiet.history->notes->doubt, STATUS_GONE, "%s", why);
 }
 
 void
 quiet_begins(int64_t second)
 {
-    *quiet.history->begins_us = second * 1000000;
+    quiet.history->notes->begins_us = second * 1000000;
 }
 
 void
@@ -209,8 +205,7 @@ quiet_lists_close(const struct source_position *upto)
     struct problem failure = {.rc = STATUS_OK};
 
     quiet_lists_after();
-    assert_non_null(quiet.history->is_closed);
-    *quiet.history->is_closed = true;
+    quiet.history->notes->is_closed = true;
     end_as(&failure, upto);
 }
 

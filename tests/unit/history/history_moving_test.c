@@ -12,7 +12,7 @@ FIXTURE(set_stage, clear_stage);
 TEST(a_pause_in_the_middle_of_a_document_asks_for_it_once)
 {
     struct stage *s = *state;
-    struct history_plan plan = {.offered = &s->offered, .etag = &s->etag};
+    struct history_plan plan = {.offered = &s->offered, .notes = &s->notes};
 
     offer_list(s, LIST(FROM("01"), CHANGE("a", "02") CHANGE("b", "03")));
     site_hold(s->site, "/c.xml");
@@ -156,7 +156,7 @@ static void
 tells_while(struct stage *s, const char *after, const char *path,
             void (*move)(struct stage *s), const char *names)
 {
-    struct history_plan plan = {.offered = &s->offered, .etag = &s->etag};
+    struct history_plan plan = {.offered = &s->offered, .notes = &s->notes};
     unsigned n = site_count(s->site, path) + 1;
 
     assert_int_equal(source_position_read(slice_of(after), &plan.after),
@@ -270,7 +270,7 @@ TEST(an_index_may_come_in_pages_that_move_on)
     assert_int_equal(site_count(s->site, NULL), 3 + 4);
 
     put(s, "/c.xml?3", LIST(FROM("01"), CHANGE("x", "02")));
-    s->etag[0] = '\0';
+    s->notes.etag[0] = '\0';
     assert_int_equal(read_after(s, AT("01")), STATUS_MALFORMED);
     assert_non_null(strstr(s->why.text, "one of its pages is a list"));
 }

@@ -27,7 +27,7 @@ follow_looks(struct stage *s, const char *after, const struct look *looks,
             tells(s, after, looks[0].names, NULL);
         else
             tells_on(s, looks[i].names);
-        assert_int_equal(s->doubt.rc != STATUS_OK, looks[i].is_doubtful);
+        assert_int_equal(s->notes.doubt.rc != STATUS_OK, looks[i].is_doubtful);
         tells_on(s, "");
     }
 }
@@ -115,7 +115,8 @@ TEST(a_list_in_another_order_is_recognised)
     follow_looks(s, AT("01"), looks, 2);
     put(s, "/c.xml", looks[2].list);
     assert_int_equal(read_on(s), STATUS_OK);
-    assert_non_null(strstr(s->why.rc ? "" : s->doubt.text, "another one"));
+    assert_non_null(
+        strstr(s->why.rc ? "" : s->notes.doubt.text, "another one"));
 }
 
 /* R-413: entries of one second stay in order, and one late entry does not turn
@@ -261,9 +262,9 @@ TEST(the_beginning_is_where_the_lists_begin)
         s, INDEX(FROM("05"), LINK("archives", "/archive.xml") PART_3 PART_4));
     put(s, "/archive.xml", ARCHIVE(URL_1 URL_2));
     tells(s, "@-+0", "a b c d e ", AT_N("08", "1"));
-    assert_non_null(strstr(s->doubt.text, "/1.xml begins at 2026-09-01"));
+    assert_non_null(strstr(s->notes.doubt.text, "/1.xml begins at 2026-09-01"));
     tells_on(s, "");
-    assert_int_equal(s->doubt.rc, STATUS_OK);
+    assert_int_equal(s->notes.doubt.rc, STATUS_OK);
 
     offer_list(s, LIST(FROM("01"), UNTIMED("a") UNTIMED("b")));
     tells(s, "@-+0", "a b ", NULL);
@@ -277,7 +278,7 @@ TEST(the_beginning_is_where_the_lists_begin)
     /* Numbers prove it. */
     offer_list(s, LIST(FROM("01") SEQS("0", "1"), NUMBERED("a", "02", "1")));
     tells(s, "@-+0", "a ", EPOCH "-1");
-    assert_int_equal(s->doubt.rc, STATUS_OK);
+    assert_int_equal(s->notes.doubt.rc, STATUS_OK);
 }
 
 /* A list that was never read is no other one: what it has in common with the
@@ -297,7 +298,7 @@ TEST(a_new_part_may_resemble_the_last_one)
         LIST("", UNTIMED("b") CHANGE("y", "02") CHANGE("x", "01")));
     tells_on(s, "x b y ");
     tells_on(s, "");
-    assert_int_equal(s->doubt.rc, STATUS_OK);
+    assert_int_equal(s->notes.doubt.rc, STATUS_OK);
 }
 
 /* R-412: a closed list gets an entry, and its index says nothing. Small lists
@@ -363,9 +364,9 @@ TEST(an_older_part_that_is_another_one_is_doubtful)
     put(s, "/c.xml",
         INDEX(FROM("01"), PART("/3.xml", FROM("05") UNTIL("10")) PART_4));
     tells_on(s, "r ");
-    assert_non_null(strstr(s->doubt.text, "/3.xml is another one"));
+    assert_non_null(strstr(s->notes.doubt.text, "/3.xml is another one"));
     tells_on(s, "");
-    assert_int_equal(s->doubt.rc, STATUS_OK);
+    assert_int_equal(s->notes.doubt.rc, STATUS_OK);
 }
 
 /* A reader that stops within entries out of order goes on there. */
@@ -400,9 +401,9 @@ TEST(a_place_of_an_earlier_version_goes_on)
     offer_list(s, LIST(FROM("01"), CHANGE("z", "01") CHANGE("a", "02")
                                        CHANGE("b", "02") CHANGE("c", "03")));
     tells(s, "@2026-09-02T00:00:00.000000Z+1~" OLD_MARK, "a b c ", NULL);
-    assert_non_null(strstr(s->doubt.text, "an earlier version"));
+    assert_non_null(strstr(s->notes.doubt.text, "an earlier version"));
     tells_on(s, "");
-    assert_int_equal(s->doubt.rc, STATUS_OK);
+    assert_int_equal(s->notes.doubt.rc, STATUS_OK);
     put(s, "/c.xml",
         LIST("", CHANGE("a", "02") CHANGE("b", "02") CHANGE("c", "03")));
     tells(s, "@2026-09-02T00:00:00.000000Z+2~" OLD_MARK, "a b c ", NULL);

@@ -70,9 +70,8 @@ struct stage {
     struct buf files; /* "BYTES;" of each entry that has some */
     struct read_lists read;
     struct read_lists *lists; /* `read`; NULL: the place alone is known */
-    struct problem doubt;
+    struct history_notes notes;
     bool begins_now; /* whatever the place is */
-    char etag[256];
     bool keeps_no_etag;
     struct buf told;   /* "NAME@PLACE " of each entry */
     char names[20000]; /* "NAME " of each */
@@ -243,9 +242,8 @@ read_after(struct stage *s, const char *after)
 {
     struct history_plan plan = {.offered = &s->offered,
                                 .lists = s->lists,
-                                .doubt = &s->doubt,
+                                .notes = &s->notes,
                                 .scratch = s->scratch,
-                                .etag = s->keeps_no_etag ? NULL : &s->etag,
                                 .silence_s = s->silence_s,
                                 .on_wait = s->waits ? on_wait : NULL};
 
@@ -257,7 +255,9 @@ read_after(struct stage *s, const char *after)
     s->names[0] = '\0';
     s->n_told = 0;
     s->why.rc = STATUS_STOPPED;
-    s->doubt = (struct problem){.text = ""};
+    s->notes.doubt = (struct problem){.text = ""};
+    if (s->keeps_no_etag)
+        s->notes.etag[0] = '\0';
     s->history = history_start(s->client, &plan, on_entry, on_end, s);
     assert_non_null(s->history);
     go_on(s);
@@ -296,14 +296,14 @@ tells_again(struct stage *s, const char *after, const char *names,
 static inline void
 tells(struct stage *s, const char *after, const char *names, const char *upto)
 {
-    s->etag[0] = '\0';
+    s->notes.etag[0] = '\0';
     tells_again(s, after, names, upto);
 }
 
 static inline void
 is_gone(struct stage *s, const char *after)
 {
-    s->etag[0] = '\0';
+    s->notes.etag[0] = '\0';
     assert_int_equal(read_after(s, after), STATUS_GONE);
     assert_string_equal(s->names, "");
 }
@@ -315,7 +315,7 @@ read_on(struct stage *s)
     char position[TD_POSITION_SIZE];
 
     source_position_write(position, &s->reached);
-    s->etag[0] = '\0';
+    s->notes.etag[0] = '\0';
     return read_after(s, position);
 }
 

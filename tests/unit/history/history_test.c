@@ -221,7 +221,7 @@ TEST(change_dumps_stand_for_change_lists)
 
     s->scratch = NULL; /* a temporary one */
     tells(s, AT("02"), "a b c d e ", AT_N("08", "1"));
-    s->etag[0] = '\0';
+    s->notes.etag[0] = '\0';
     site_delete(s->site, "/zips/2.zip");
     s->scratch = dir.path;
     assert_int_equal(read_after(s, AT("02")), STATUS_GONE);
