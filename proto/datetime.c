@@ -97,6 +97,26 @@ datetime_write_short(char *to, int64_t us)
     return size;
 }
 
+struct datetime_text
+datetime_text(int64_t us)
+{
+    struct datetime_text time = {""};
+
+    if (us != DATETIME_NONE)
+        datetime_write(time.text, us);
+    return time;
+}
+
+struct datetime_text
+datetime_text_short(int64_t us)
+{
+    struct datetime_text time = {""};
+
+    if (us != DATETIME_NONE)
+        (void)datetime_write_short(time.text, us);
+    return time;
+}
+
 /* The number that two digits make; -1 if they are none. */
 static inline int
 two_digits(const char *p)

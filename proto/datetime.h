@@ -41,6 +41,13 @@ void datetime_write(char *to, int64_t us);
  * trailing zeros), at most DATETIME_SIZE bytes, and returns how many. */
 size_t datetime_write_short(char *to, int64_t us);
 
+/* The same texts, terminated; "" for DATETIME_NONE. */
+struct datetime_text {
+    char text[DATETIME_SIZE + 1];
+};
+struct datetime_text datetime_text(int64_t us);
+struct datetime_text datetime_text_short(int64_t us);
+
 /* Reads a complete datetime: date, time with seconds, "Z" or an offset.
  * STATUS_INVALID if it is anything else or names no real moment. */
 MUST_CHECK enum status datetime_read(struct slice text, int64_t *us);

@@ -29,7 +29,14 @@ number_read(struct slice text, uint64_t *number)
     return true;
 }
 
-/* The same of any number of digits; a number that does not fit becomes
+/* The same without zeros in front, so that a number has one text. */
+static inline bool
+number_read_plain(struct slice text, uint64_t *number)
+{
+    return number_read(text, number) && (text.size == 1 || text.data[0] != '0');
+}
+
+/* As number_read, of any number of digits; a number that does not fit becomes
  * UINT64_MAX. */
 static inline bool
 number_read_large(struct slice text, uint64_t *number)

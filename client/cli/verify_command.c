@@ -63,20 +63,12 @@ on_list(const char *list, const struct td_proof *proof, void *user)
     }
 }
 
-struct datetime_text {
-    char text[DATETIME_SIZE + 1];
-};
-
 /* The time up to which it has all changes; "": it does not say. */
 static struct datetime_text
 until_of(const struct td_checkpoint *checkpoint)
 {
-    struct datetime_text until = {""};
-
-    if (checkpoint->time_s > 0)
-        until.text[datetime_write_short(until.text,
-                                        checkpoint->time_s * 1000000)] = '\0';
-    return until;
+    return datetime_text_short(
+        checkpoint->time_s > 0 ? checkpoint->time_s * 1000000 : DATETIME_NONE);
 }
 
 /* Prints a second line, with the signers. Without a key they are unknown. */

@@ -483,7 +483,6 @@ bool
 follower_lost_place(struct td_follower *f, const struct problem *why)
 {
     struct follower_rebase *r = &f->rebase;
-    char time[DATETIME_SIZE + 1];
     struct problem text = {.text = ""};
 
     if (f->how.baseline == TD_NO_BASELINE && !f->how.as_of)
@@ -493,11 +492,10 @@ follower_lost_place(struct td_follower *f, const struct problem *why)
          * newest lastmod: takes the age that the server states as the next
          * best. */
         (void)refuse_baseline(r);
-        time[datetime_write_short(time, r->guess.time_us)] = '\0';
         problem(&text, STATUS_UNREACHABLE,
                 "%.600s; the baseline does not name its time; the client "
                 "assumes %s",
-                why->text, time);
+                why->text, datetime_text_short(r->guess.time_us).text);
         f->notes.etag[0] = '\0';
         follower_set_place(f, &r->guess);
         r->guess.is_time = false;
@@ -513,11 +511,10 @@ follower_lost_place(struct td_follower *f, const struct problem *why)
         /* R-416: the changes begin after the baseline's list. The follower
          * takes them from their beginning, and reports the time between as not
          * known. */
-        time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
         problem(&f->notes.doubt, STATUS_GONE,
                 "%.600s; the list of resources is of %s: what changed between "
                 "is not known",
-                why->text, time);
+                why->text, datetime_text_short(f->place.moment.time_us).text);
         return follower_begin_far_back(f);
     }
     if (f->how.as_of || (r->is_rebased && !refuse_baseline(r)))

@@ -49,14 +49,12 @@ static bool
 announce_end(struct td_follower *f)
 {
     const struct source_position *standing = &f->rebase.standing;
-    char as_of[DATETIME_SIZE + 1] = "";
+    struct datetime_text as_of = datetime_text(standing->time_us);
     struct td_message m = {.kind = TD_BASELINE_END,
                            .is_comparison = f->comparison.is_under_way};
 
-    if (standing->is_time) {
-        datetime_write(as_of, standing->time_us);
-        m.as_of = as_of;
-    }
+    if (standing->is_time)
+        m.as_of = as_of.text;
     return deliver_here(f, &m);
 }
 

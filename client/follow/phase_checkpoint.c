@@ -368,15 +368,15 @@ static bool
 report_age(struct td_follower *f)
 {
     int64_t age_s = clock_now_us() / 1000000 - f->checkpoint.time_s;
-    char time[DATETIME_SIZE + 1], text[1200];
+    char text[1200];
 
     if (!f->checkpoint.time_s || age_s < STALE_S)
         return true;
-    time[datetime_write_short(time, f->checkpoint.time_s * 1000000)] = '\0';
     snprintf(text, sizeof(text),
              "%.900s: the newest checkpoint is of %s; changes after that may "
              "be missing",
-             f->offered.url, time);
+             f->offered.url,
+             datetime_text_short(f->checkpoint.time_s * 1000000).text);
     return follower_report(f, text, 0);
 }
 

@@ -164,7 +164,6 @@ end_past(struct td_follower *f)
     int64_t end_us =
         f->connection.open & TD_POLL ? f->notes.until_us : base->time_us;
     int64_t as_of_us = f->options.as_of_us, later_us = f->lists.later_us;
-    char end[DATETIME_SIZE + 1];
     struct problem why = {.text = ""};
 
     if (later_us != DATETIME_NONE && !f->lists.has_changes && !base->is_time &&
@@ -173,12 +172,10 @@ end_past(struct td_follower *f)
         return follower_end(f, &why);
     }
     if (!f->notes.doubt.rc && later_us == DATETIME_NONE &&
-        end_us != DATETIME_NONE && end_us < as_of_us) {
-        end[datetime_write_short(end, end_us)] = '\0';
+        end_us != DATETIME_NONE && end_us < as_of_us)
         problem(&f->notes.doubt, STATUS_GONE,
                 "what changed after %s is not known: no list reaches further",
-                end);
-    }
+                datetime_text_short(end_us).text);
     return report_doubt(f) && poll_over(f);
 }
 

@@ -114,15 +114,14 @@ static void
 doubt_beginning(struct history *h)
 {
     const struct source_position *place = &h->origin.place;
-    char time[DATETIME_SIZE + 1] = "";
+    struct datetime_text time = datetime_text(h->list.begin_us);
 
     if (h->i > 0 || place->time_us != DATETIME_NONE || place->has_list ||
         place->is_end || (is_numbered(h) && h->list.head.td.after == 0))
         return;
-    if (h->list.begin_us != DATETIME_NONE)
-        datetime_write(time, h->list.begin_us);
     history_doubt(h, "%s begins %s%s: what was before is not known",
-                  h->parts.all[0].url, time[0] ? "at " : "somewhere", time);
+                  h->parts.all[0].url, time.text[0] ? "at " : "somewhere",
+                  time.text);
 }
 
 /* R-412: reports what the list hides. A list that states that it has all

@@ -28,8 +28,8 @@ read_from(struct history *h, size_t i)
 static void
 end_gone(struct history *h)
 {
-    char time[DATETIME_SIZE + 1] = "";
     int64_t from = h->parts.n ? h->parts.all[0].from_us : DATETIME_NONE;
+    struct datetime_text time = datetime_text(from);
 
     if (h->now.is_time && h->now.time_us == DATETIME_NONE && h->parts.n) {
         read_from(h, 0); /* as far back as there is */
@@ -39,8 +39,6 @@ end_gone(struct history *h)
      * archive names other lists, it would be these that reach back. */
     if (h->older.documents.n > 0 && !h->older.has_parts && history_again(h))
         return;
-    if (from != DATETIME_NONE)
-        datetime_write(time, from);
     history_begins(h, from);
     if (h->parts.n && h->parts.all[0].has_seqs)
         history_fail(h, STATUS_GONE,
@@ -51,7 +49,7 @@ end_gone(struct history *h)
     else
         history_fail(h, STATUS_GONE,
                      "the Change Lists do not reach back that far%s%s",
-                     time[0] ? ": they begin at " : "", time);
+                     time.text[0] ? ": they begin at " : "", time.text);
 }
 
 /* The known parts do not reach back: looks for older ones. */

@@ -81,13 +81,11 @@ read_trust(struct trust *t, const char *keys, const char *witnesses,
 static enum status
 refuse_ahead(const char *name, int64_t time_s, struct problem *why)
 {
-    char time[DATETIME_SIZE + 1];
-
-    time[datetime_write_short(time, time_s * 1000000)] = '\0';
     return problem(why, STATUS_DIFFERENT,
                    "the checkpoint of %s is dated %s, and this machine's clock "
                    "is more than %d minutes behind that",
-                   name, time, AHEAD_MAX_S / 60);
+                   name, datetime_text_short(time_s * 1000000).text,
+                   AHEAD_MAX_S / 60);
 }
 
 /* Checks the signature of the log, and the time that it adds: that of its own.

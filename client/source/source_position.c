@@ -134,17 +134,15 @@ enum status
 source_position_has_none(struct problem *why, enum status rc, int64_t as_of_us,
                          int64_t earliest_us)
 {
-    char earliest[DATETIME_SIZE + 1] = "the beginning of its history";
-    char as_of[DATETIME_SIZE + 1];
+    struct datetime_text as_of = datetime_text_short(as_of_us);
+    struct datetime_text earliest = datetime_text_short(earliest_us);
 
-    as_of[datetime_write_short(as_of, as_of_us)] = '\0';
-    if (earliest_us != DATETIME_NONE)
-        earliest[datetime_write_short(earliest, earliest_us)] = '\0';
-    else if (rc == STATUS_GONE)
+    if (earliest_us == DATETIME_NONE && rc == STATUS_GONE)
         return problem(why, rc,
                        "the source has no list of %s, and not all changes",
-                       as_of);
-    return problem(why, rc,
-                   "the source has no state of %s: there are those from %s on",
-                   as_of, earliest);
+                       as_of.text);
+    return problem(
+        why, rc, "the source has no state of %s: there are those from %s on",
+        as_of.text,
+        earliest.text[0] ? earliest.text : "the beginning of its history");
 }

@@ -3,16 +3,6 @@
  */
 #include "client/verify/verify.h"
 
-static void
-write_time(char to[32], int64_t us)
-{
-    to[0] = '\0';
-    if (us == DATETIME_NONE)
-        return;
-    datetime_write(to, us);
-    to[DATETIME_SIZE] = '\0';
-}
-
 void
 verify_holds(struct verify *v, const char *where)
 {
@@ -24,10 +14,9 @@ verify_holds(struct verify *v, const char *where)
     proof->last = chain->last;
     proof->is_from_start = chain->after == 0;
     position_write(proof->position, chain->epoch, chain->last);
-    digest_write(proof->digest, &chain->digest);
-    proof->digest[DIGEST_TEXT_SIZE] = '\0';
-    write_time(proof->from, chain->from_us);
-    write_time(proof->until, chain->last_us);
+    strcpy(proof->digest, digest_text(&chain->digest).text);
+    strcpy(proof->from, datetime_text(chain->from_us).text);
+    strcpy(proof->until, datetime_text(chain->last_us).text);
     if (v->on_list)
         v->on_list(where, proof, v->user);
 }

@@ -246,8 +246,7 @@ read_request(struct slice body, struct request *r)
 {
     struct slice line = slice_take(&body, '\n');
 
-    if (!slice_skip_start(&line, "old ") || !number_read(line, &r->old) ||
-        (line.size > 1 && line.data[0] == '0'))
+    if (!slice_skip_start(&line, "old ") || !number_read_plain(line, &r->old))
         return false;
     return tree_path_take(&body, &r->path) && r->path.n <= PATH_MAX_LINES &&
            !note_read(body, &r->note, NULL) &&

@@ -147,8 +147,7 @@ read_network(struct slice text, struct network *network, struct problem *why)
 
     most = is_ipv4 ? BITS_IPV4 : BITS;
     length = most;
-    if (has_length && (!number_read(rest, &length) || length > most ||
-                       (rest.size > 1 && rest.data[0] == '0')))
+    if (has_length && (!number_read_plain(rest, &length) || length > most))
         return problem(why, STATUS_INVALID,
                        "a length of 0 to %u must stand behind the / of \"%s\"",
                        most, problem_quote(text).text);

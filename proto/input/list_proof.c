@@ -108,22 +108,6 @@ list_proof_is_another(const struct list_proof *proof)
     return proof->is_another;
 }
 
-struct moment {
-    char text[DATETIME_SIZE + 1];
-};
-
-static struct moment
-time_of(int64_t us)
-{
-    struct moment d = {"none"};
-
-    if (us != DATETIME_NONE) {
-        datetime_write(d.text, us);
-        d.text[DATETIME_SIZE] = '\0';
-    }
-    return d;
-}
-
 /* Reading the head. A value counts if it is written as document_write.h writes
  * it: then every byte of the head counts, but for those of links. */
 
@@ -158,19 +142,9 @@ take_time(const struct list_proof *p, struct slice *line, const char *start,
 
     *us = DATETIME_NONE;
     if (value.size == 0 ||
-        (!datetime_read(value, us) && slice_is(value, time_of(*us).text)))
+        (!datetime_read(value, us) && slice_is(value, datetime_text(*us).text)))
         return STATUS_OK;
     return fail_value(p, "a time", value);
-}
-
-static bool
-is_number(struct slice value, uint64_t *number)
-{
-    char digits[NUMBER_SIZE_MAX];
-
-    return number_read(value, number) &&
-           slice_equal(value,
-                       (struct slice){digits, number_write(digits, *number)});
 }
 
 static bool
@@ -251,9 +225,9 @@ take_md(struct list_proof *p, struct slice line)
     if (follows.size > 0 && !epoch_is_valid(follows))
         return fail_value(p, "td:follows", follows);
     slice_copy(covers->follows, sizeof(covers->follows), follows);
-    if (!is_number(after, &covers->after))
+    if (!number_read_plain(after, &covers->after))
         return fail_value(p, "td:after", after);
-    if (!is_number(last, &covers->last))
+    if (!number_read_plain(last, &covers->last))
         return fail_value(p, "td:last", last);
     if (!is_digest(digest, &covers->digest))
         return fail_value(p, "td:digest", digest);
@@ -339,8 +313,8 @@ check_place(const struct list_proof *p)
         return problem(p->why, STATUS_MALFORMED,
                        "expected from=\"%s\", the list before ends there; "
                        "found %s",
-                       time_of(chain->last_us).text,
-                       time_of(covers->from_us).text);
+                       datetime_text(chain->last_us).text,
+                       datetime_text(covers->from_us).text);
     /* The links of two neighbours name each other. Names alone: documents keep
      * the public URL of the day when they were closed. */
     if (list_name_is_numbered(slice_of(chain->name)) &&
@@ -444,10 +418,11 @@ list_chain_add(struct list_chain *chain, struct slice text,
                        "expected entry %" PRIu64 ", found entry %" PRIu64,
                        chain->last + 1, view->seq);
     if (view->us <= chain->last_us)
-        return problem(
-            why, STATUS_MALFORMED,
-            "the time of entry %" PRIu64 ": expected one after %s, found %s",
-            view->seq, time_of(chain->last_us).text, time_of(view->us).text);
+        return problem(why, STATUS_MALFORMED,
+                       "the time of entry %" PRIu64
+                       ": expected one after %s, found %s",
+                       view->seq, datetime_text(chain->last_us).text,
+                       datetime_text(view->us).text);
     digest_add(&chain->digest, (struct slice){text.data, view->size});
     chain->last = view->seq;
     chain->last_us = view->us;
@@ -589,8 +564,8 @@ check_end(struct list_proof *p)
         return problem(p->why, STATUS_MALFORMED,
                        "expected until=\"%s\", the time of its last entry; "
                        "found %s",
-                       time_of(chain->last_us).text,
-                       time_of(covers->until_us).text);
+                       datetime_text(chain->last_us).text,
+                       datetime_text(covers->until_us).text);
     return STATUS_OK;
 }
 

@@ -232,9 +232,8 @@ checkpoint_read(const struct note *note, struct checkpoint *checkpoint,
 
     checkpoint->origin = slice_take(&rest, '\n');
     size = slice_take(&rest, '\n');
-    if (checkpoint->origin.size == 0 || size.size == 0 ||
-        (size.size > 1 && size.data[0] == '0') ||
-        !number_read(size, &checkpoint->size) ||
+    if (checkpoint->origin.size == 0 ||
+        !number_read_plain(size, &checkpoint->size) ||
         !hash_line_take(&rest, &checkpoint->root))
         return problem(why, STATUS_MALFORMED,
                        "it is no checkpoint: an origin, a size and a root, a "
@@ -389,8 +388,7 @@ tlog_proof_read(struct slice bytes, struct tlog_proof *proof,
     }
     line = slice_take(&rest, '\n');
     if (!is_proof || !slice_skip_start(&line, "index ") ||
-        !number_read(line, &proof->index) ||
-        (line.size > 1 && line.data[0] == '0') ||
+        !number_read_plain(line, &proof->index) ||
         !tree_path_take(&rest, &proof->path))
         return problem(why, STATUS_MALFORMED,
                        "it is no proof of a transparency log: " PROOF_LINE
