@@ -9,42 +9,44 @@
 #include "proto/resourcesync/json.h"
 
 void
-changes_init(struct changes *changes)
+change_batch_init(struct change_batch *batch, enum td_form form)
 {
-    *changes = (struct changes){.failed = false};
-    arena_init(&changes->arena, SIZE_MAX / 2);
-    buf_init(&changes->list, SIZE_MAX / 2);
-    buf_init(&changes->links, SIZE_MAX / 2);
+    *batch = (struct change_batch){.form = form};
+    arena_init(&batch->arena, SIZE_MAX / 2);
+    buf_init(&batch->list, SIZE_MAX / 2);
+    buf_init(&batch->links, SIZE_MAX / 2);
+    buf_init(&batch->line, 8 * FRAGMENT_MAX);
 }
 
 void
-changes_fini(struct changes *changes)
+change_batch_fini(struct change_batch *batch)
 {
-    arena_fini(&changes->arena);
-    buf_fini(&changes->list);
-    buf_fini(&changes->links);
+    arena_fini(&batch->arena);
+    buf_fini(&batch->list);
+    buf_fini(&batch->links);
+    buf_fini(&batch->line);
 }
 
 void
-changes_clear(struct changes *changes)
+change_batch_clear(struct change_batch *batch)
 {
-    arena_clear(&changes->arena);
-    buf_clear(&changes->list);
-    buf_clear(&changes->links);
-    changes->failed = false;
+    arena_clear(&batch->arena);
+    buf_clear(&batch->list);
+    buf_clear(&batch->links);
+    batch->failed = false;
 }
 
 /* Returns a terminated copy; NULL where `text` is empty. */
 static char *
-add_text(struct changes *changes, struct slice text)
+add_text(struct change_batch *batch, struct slice text)
 {
     char *copy;
 
     if (!text.size)
         return NULL;
-    copy = arena_take(&changes->arena, text.size + 1);
+    copy = arena_take(&batch->arena, text.size + 1);
     if (!copy) {
-        changes->failed = true;
+        batch->failed = true;
         return NULL;
     }
     memcpy(copy, text.data, text.size);
@@ -55,7 +57,7 @@ add_text(struct changes *changes, struct slice text)
 /* The time of an event has six decimals, so that times compare as text; that of
  * a resource as few as it needs. */
 static char *
-add_time(struct changes *changes, int64_t us, bool is_event)
+add_time(struct change_batch *batch, int64_t us, bool is_event)
 {
     char text[DATETIME_SIZE];
     size_t size = sizeof(text);
@@ -66,18 +68,18 @@ add_time(struct changes *changes, int64_t us, bool is_event)
         datetime_write(text, us);
     else
         size = datetime_write_short(text, us);
-    return add_text(changes, (struct slice){text, size});
+    return add_text(batch, (struct slice){text, size});
 }
 
 /* True if memory ran out: then the changes are incomplete. */
 static bool
-is_failed(const struct changes *changes)
+is_failed(const struct change_batch *batch)
 {
-    return changes->failed || changes->list.failed || changes->links.failed;
+    return batch->failed || batch->list.failed || batch->links.failed;
 }
 
 struct td_change *
-changes_add(struct changes *changes, const struct change *change)
+change_batch_keep(struct change_batch *batch, const struct change *change)
 {
     char lastmod[DATETIME_SIZE];
     size_t lastmod_size = change->lastmod_us == DATETIME_NONE
@@ -85,52 +87,51 @@ changes_add(struct changes *changes, const struct change *change)
                               : change_write_lastmod(lastmod, change);
     struct td_change copy = {
         .seq = change->seq,
-        .datetime = add_time(changes, change->datetime_us, true),
+        .datetime = add_time(batch, change->datetime_us, true),
         .change = change_kind_names[change->kind],
-        .loc = add_text(changes, change->loc),
-        .lastmod = add_text(changes, (struct slice){lastmod, lastmod_size}),
-        .hash = add_text(changes, change->hash),
+        .loc = add_text(batch, change->loc),
+        .lastmod = add_text(batch, (struct slice){lastmod, lastmod_size}),
+        .hash = add_text(batch, change->hash),
         .length = change->length,
-        .type = add_text(changes, change->type),
-        .encoding = add_text(changes, change->encoding),
-        .tags = add_text(changes, change->tags),
+        .type = add_text(batch, change->type),
+        .encoding = add_text(batch, change->encoding),
+        .tags = add_text(batch, change->tags),
         .n_links = change->n_links,
-        .title = add_text(changes, change->title),
-        .summary = add_text(changes, change->summary),
-        .author = add_text(changes, change->author),
-        .data = add_text(changes, change->data),
+        .title = add_text(batch, change->title),
+        .summary = add_text(batch, change->summary),
+        .author = add_text(batch, change->author),
+        .data = add_text(batch, change->data),
     };
 
-    buf_add(&changes->list, &copy, sizeof(copy));
+    buf_add(&batch->list, &copy, sizeof(copy));
     for (size_t i = 0; i < change->n_links; i++) {
         const struct link *link = &change->links[i];
         const struct td_link link_copy = {
-            .rel = add_text(changes, link->rel),
-            .href = add_text(changes, link->href),
-            .type = add_text(changes, link->type),
-            .hash = add_text(changes, link->hash),
+            .rel = add_text(batch, link->rel),
+            .href = add_text(batch, link->href),
+            .type = add_text(batch, link->type),
+            .hash = add_text(batch, link->hash),
             .length = link->length,
             .pri = link->pri,
-            .modified = add_time(changes, link->modified_us, false),
-            .path = add_text(changes, link->path),
+            .modified = add_time(batch, link->modified_us, false),
+            .path = add_text(batch, link->path),
         };
 
-        buf_add(&changes->links, &link_copy, sizeof(link_copy));
+        buf_add(&batch->links, &link_copy, sizeof(link_copy));
     }
-    return is_failed(changes)
-               ? NULL
-               : (struct td_change *)(void *)(changes->list.data +
-                                              changes->list.size) -
-                     1;
+    return is_failed(batch) ? NULL
+                            : (struct td_change *)(void *)(batch->list.data +
+                                                           batch->list.size) -
+                                  1;
 }
 
 struct td_change *
-changes_seal(struct changes *changes)
+change_batch_seal(struct change_batch *batch)
 {
-    struct td_change *list = (void *)changes->list.data;
-    const struct td_link *next = (const void *)changes->links.data;
+    struct td_change *list = (void *)batch->list.data;
+    const struct td_link *next = (const void *)batch->links.data;
 
-    for (size_t i = 0; i < changes_count(changes); i++) {
+    for (size_t i = 0; i < change_batch_count(batch); i++) {
         list[i].links = NULL;
         if (list[i].n_links == 0)
             continue;
@@ -145,21 +146,6 @@ changes_seal(struct changes *changes)
 /* ` change="created"` and `,"change":"created"`: all kinds have that length. */
 #define XML_KIND_SIZE  (sizeof(" change=\"created\"") - 1)
 #define JSON_KIND_SIZE (sizeof(",\"change\":\"created\"") - 1)
-
-void
-change_batch_init(struct change_batch *batch, enum td_form form)
-{
-    batch->form = form;
-    changes_init(&batch->changes);
-    buf_init(&batch->line, 8 * FRAGMENT_MAX);
-}
-
-void
-change_batch_fini(struct change_batch *batch)
-{
-    changes_fini(&batch->changes);
-    buf_fini(&batch->line);
-}
 
 /* Writes the entry's XML after the fragment in `line`: with the stamps that it
  * has. */
@@ -219,14 +205,14 @@ write_json(struct buf *line, const struct change *change, bool is_change)
 
 /* Adds a change with its text. NULL: no memory. */
 static struct td_change *
-add_with_text(struct changes *changes, const struct change *change,
+add_with_text(struct change_batch *batch, const struct change *change,
               struct slice text)
 {
-    struct td_change *added = changes_add(changes, change);
+    struct td_change *added = change_batch_keep(batch, change);
 
     if (!added)
         return NULL;
-    added->text = add_text(changes, text);
+    added->text = add_text(batch, text);
     added->text_size = text.size;
     return added;
 }
@@ -257,14 +243,14 @@ change_batch_add(struct change_batch *batch, const struct filter *filter,
                    : write_json(&batch->line, &change, is_change);
     }
 
-    added = add_with_text(&batch->changes, &change, text);
+    added = add_with_text(batch, &change, text);
     if (!added)
         return STATUS_MEMORY;
     if (!is_change)
         added->change = NULL;
     if (file)
-        added->file = add_text(&batch->changes, slice_of(file));
-    return is_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
+        added->file = add_text(batch, slice_of(file));
+    return is_failed(batch) ? STATUS_MEMORY : STATUS_OK;
 }
 
 /* Fragments of the log */
@@ -332,8 +318,7 @@ add_fragment(struct change_batch *batch, const struct filter *filter,
         if (batch->line.failed)
             return STATUS_MEMORY;
     }
-    return !add_with_text(&batch->changes, &entry->change, text) ||
-                   is_failed(&batch->changes)
+    return !add_with_text(batch, &entry->change, text) || is_failed(batch)
                ? STATUS_MEMORY
                : STATUS_OK;
 }

@@ -346,18 +346,18 @@ hold_back(struct td_follower *f, const struct td_message *message,
 bool
 deliver_collected(struct td_follower *f, struct td_message *message)
 {
-    struct changes *changes = &f->delivery.batch.changes;
+    struct change_batch *batch = &f->delivery.batch;
     bool goes_on;
 
     if (message->kind == TD_CHANGES && hold_back(f, message, &goes_on))
         return goes_on;
-    message->n_changes = changes_count(changes);
-    message->changes = message->n_changes ? changes_seal(changes) : NULL;
+    message->n_changes = change_batch_count(batch);
+    message->changes = message->n_changes ? change_batch_seal(batch) : NULL;
     f->delivery.has_batch = false;
     goes_on = message->kind == TD_CHANGES ? deliver_here(f, message)
                                           : deliver(f, message);
     if (goes_on)
-        changes_clear(&f->delivery.batch.changes);
+        change_batch_clear(batch);
     return goes_on;
 }
 

@@ -62,7 +62,7 @@ follower_enter(struct td_follower *f, enum follower_state state)
     f->gap.has_page = false;
     f->lists.has_end = false;
     buf_fini(&f->gap.body);
-    changes_clear(&f->delivery.batch.changes);
+    change_batch_clear(&f->delivery.batch);
     f->delivery.has_batch = false;
     if (f->held.is) { /* they are read again */
         f->place.order = f->held.before;

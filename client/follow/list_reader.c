@@ -404,7 +404,7 @@ give_pieces(struct list_reader *r)
         p->piece = piece;
         p->after = r->at.seq;
         p->is_done = false;
-        changes_clear(&p->batch.changes);
+        change_batch_clear(&p->batch);
         p->job.work = work_on_piece;
         p->job.done = on_piece_done;
         loop_work(handle_loop_base(r->client->loop), &p->job);

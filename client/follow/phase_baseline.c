@@ -149,7 +149,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
         file = NULL;
     if (deliver_collect(f, &f->options.resources, entry, false, file))
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    f->delivery.has_batch = changes_count(&f->delivery.batch.changes) > 0;
+    f->delivery.has_batch = change_batch_count(&f->delivery.batch) > 0;
     /* A file is the caller's only until we return. */
     if (!file && (f->is_paused || !change_batch_is_full(&f->delivery.batch)))
         return true;
@@ -167,7 +167,7 @@ on_anew(const char *why, void *user)
              sizeof(f->rebase.reason), "%s", why);
     f->rebase.is_begun = false;
     f->delivery.has_batch = false;
-    changes_clear(&f->delivery.batch.changes);
+    change_batch_clear(&f->delivery.batch);
 }
 
 /* Without a list: follows the whole history, or fails. */

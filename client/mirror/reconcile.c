@@ -41,7 +41,7 @@ struct reconciliation {
     struct negentropy_array array;
     struct buf have, need; /* ids */
     struct buf hash, links;
-    struct changes changes; /* entries that came */
+    struct change_batch changes; /* entries that came */
 };
 
 /* Requests */
@@ -159,7 +159,7 @@ reconcile_new(struct mirror *m, const char *url,
     r->url = slice_dup(slice_of(url));
     r->have.max = r->need.max = RECONCILE_MOST * DIGEST_SIZE;
     r->hash.max = r->links.max = TEXT_MAX;
-    changes_init(&r->changes);
+    change_batch_init(&r->changes, TD_JSON);
     if (r->url && set_link(m->client, url, "urn:tidings:1:reconcile", r->href,
                            sizeof(r->href)))
         return r;
@@ -223,7 +223,8 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     struct reconciliation *r = user;
 
     (void)head;
-    return changes_add(&r->changes, &entry->change) ? STATUS_OK : STATUS_MEMORY;
+    return change_batch_keep(&r->changes, &entry->change) ? STATUS_OK
+                                                          : STATUS_MEMORY;
 }
 
 /* Takes the id of a loc out of the first `n` that are needed. */
@@ -250,11 +251,11 @@ take_need(struct reconciliation *r, size_t *n, const char *loc)
 static bool
 describe_entries(struct reconciliation *r, size_t *n)
 {
-    struct td_change *all = changes_seal(&r->changes);
+    struct td_change *all = change_batch_seal(&r->changes);
     struct mirror_db_description d;
     int64_t row;
 
-    for (size_t i = 0; i < changes_count(&r->changes); i++) {
+    for (size_t i = 0; i < change_batch_count(&r->changes); i++) {
         struct td_change *c = &all[i];
 
         if (!c->loc)
@@ -283,7 +284,7 @@ fetch_entries(struct reconciliation *r, struct problem *why)
     enum status rc;
 
     n = before = n < IDS_MAX ? n : IDS_MAX;
-    changes_clear(&r->changes);
+    change_batch_clear(&r->changes);
     rc = ask(r, "&entries=yes", (struct slice){r->need.data, n * DIGEST_SIZE},
              ENTRIES_MAX, &answer, why);
     document = document_new(r->href, &events, r);
@@ -356,7 +357,7 @@ reconcile_free(struct reconciliation *r)
 {
     if (!r)
         return;
-    changes_fini(&r->changes);
+    change_batch_fini(&r->changes);
     buf_fini(&r->have);
     buf_fini(&r->need);
     buf_fini(&r->hash);

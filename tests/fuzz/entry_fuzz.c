@@ -106,8 +106,8 @@ hand_over(struct slice bytes, enum td_form form, bool is_change)
     if (!rc)
         rc = document_end(d, NULL);
     document_free(d);
-    changes = changes_seal(&stage.batch.changes);
-    for (size_t i = 0; i < changes_count(&stage.batch.changes); i++) {
+    changes = change_batch_seal(&stage.batch);
+    for (size_t i = 0; i < change_batch_count(&stage.batch); i++) {
         FUZZ_ASSERT(!changes[i].change == !is_change);
         if (changes[i].text_size == 0)
             continue;

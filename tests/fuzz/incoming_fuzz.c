@@ -109,7 +109,7 @@ check_lines(const struct broker_message *in, struct slice message)
         if (change_batch_add_line(&batch, &nothing, &entry, line))
             goto out;
     }
-    told = changes_seal(&batch.changes);
+    told = change_batch_seal(&batch);
     for (size_t i = 0; i < in->n_changes; i++)
         check_harvested(&told[i]);
 out:

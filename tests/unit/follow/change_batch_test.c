@@ -47,8 +47,8 @@ fill(struct document_entry *entry)
 static const struct td_change *
 told(struct change_batch *batch)
 {
-    assert_int_equal(changes_count(&batch->changes), 1);
-    return changes_seal(&batch->changes);
+    assert_int_equal(change_batch_count(batch), 1);
+    return change_batch_seal(batch);
 }
 
 static void
@@ -116,7 +116,7 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
 
     /* A filter leaves the data out of it. */
     assert_int_equal(filter_read(&no_data, SLICE("data=no"), NULL), STATUS_OK);
-    changes_clear(&batch.changes);
+    change_batch_clear(&batch);
     change_batch_add(&batch, &no_data, &entry, true, NULL);
     c = told(&batch);
     assert_null(c->data);
@@ -126,7 +126,7 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
     /* An entry without a kind is an update. */
     entry.has_kind = false;
     entry.change.kind = CHANGE_UPDATED;
-    changes_clear(&batch.changes);
+    change_batch_clear(&batch);
     change_batch_add(&batch, &all, &entry, true, NULL);
     assert_string_equal(told(&batch)->change, "updated");
     change_batch_fini(&batch);
@@ -267,7 +267,7 @@ read_lines(struct change_batch *batch, const struct broker_message *in)
                          STATUS_OK);
     }
     entry_fini(&entry);
-    return changes_seal(&batch->changes);
+    return change_batch_seal(batch);
 }
 
 TEST(messages_tell_all_of_their_entries)
