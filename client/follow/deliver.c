@@ -332,7 +332,6 @@ hold_back(struct td_follower *f, const struct td_message *message,
     *goes_on = true;
     if (may_lag(f, goes_on))
         return !*goes_on;
-    f->held.is = true;
     f->held.after = message->after;
     f->is_paused |= PAUSED_FOR_PROOF;
     *goes_on = f->phases[FOLLOWER_PROVING]->check(f);

@@ -25,7 +25,6 @@ drop_live(struct td_follower *f)
 {
     live_free(f->live);
     f->live = NULL;
-    f->connection.is_held = false;
     f->connection.has_end = false;
     buf_fini(&f->gap.kept);
 }
@@ -64,9 +63,8 @@ follower_enter(struct td_follower *f, enum follower_state state)
     buf_fini(&f->gap.body);
     change_batch_clear(&f->delivery.batch);
     f->delivery.has_batch = false;
-    if (f->held.is) { /* they are read again */
+    if (f->is_paused & PAUSED_FOR_PROOF) { /* they are read again */
         f->place.order = f->held.before;
-        f->held.is = false;
         f->is_paused &= ~(unsigned)PAUSED_FOR_PROOF;
     }
     timer_stop(&f->timer);
@@ -80,12 +78,9 @@ follower_hold(struct td_follower *f)
 {
     struct follower_reading *reading = &f->reading;
     bool is_held = f->is_paused != 0;
-    bool is_live_held = is_held || f->state == FOLLOWER_FILLING;
 
-    if (f->live && f->connection.is_held != is_live_held) {
-        f->connection.is_held = is_live_held;
-        live_hold(f->live, is_live_held);
-    }
+    if (f->live)
+        live_hold(f->live, is_held || f->state == FOLLOWER_FILLING);
     if (!reading->what || !reading->hold || reading->is_held == is_held)
         return;
     reading->is_held = is_held;

@@ -141,7 +141,6 @@ struct follower_connection {
     bool is_news;         /* a message was no repeat and no heartbeat */
     bool was_heard;       /* a message ever came */
     bool is_current;      /* one came since it last waited for a poll */
-    bool is_held;
     unsigned n_mute;      /* connections in a row without a message */
     struct problem unfit; /* why the last transport was unfit */
     char after_digest[DIGEST_TEXT_SIZE + 1]; /* of a long poll's answer */
@@ -231,8 +230,8 @@ struct checkpoint_tile {
 };
 
 struct follower_checkpoint {
-    bool is_loaded;  /* `kept` was read from its file */
-    struct buf kept; /* the last checkpoint that was right; or empty */
+    struct buf kept; /* the last checkpoint that was right; or empty. max 0: its
+                        file was not read yet */
     struct position signed_to; /* its end; epoch "": of a run before */
     struct position proven;    /* the last place that it had; or epoch "" */
     int64_t time_s;            /* its time; 0: of a run before, or unknown */
@@ -265,9 +264,8 @@ struct unsigned_place {
 #define UNSIGNED_MAX 32
 
 /* With a key: changes in delivery.batch that wait until the signed tree has them
- * (R-452), and places that did not wait (td_key_lag). */
+ * (R-452; PAUSED_FOR_PROOF), and places that did not wait (td_key_lag). */
 struct follower_held {
-    bool is;
     bool is_cut;     /* their message has more */
     bool is_limited; /* the last ones were dropped: the tree has a part */
     uint64_t after;  /* of their message */

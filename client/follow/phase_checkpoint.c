@@ -43,6 +43,13 @@
 #define TILES_MAX  64
 #define TILES_KEPT 16
 
+/* True if changes wait for the signed tree. */
+static bool
+is_held(const struct td_follower *f)
+{
+    return f->is_paused & PAUSED_FOR_PROOF;
+}
+
 /* The place of the last checkpoint, or of evidence, in the caller's files. */
 static struct file_path
 name_of(const struct td_follower *f, const char *what)
@@ -83,7 +90,7 @@ load_kept(struct td_follower *f)
     char *room;
     ssize_t n = -1;
 
-    if (c->is_loaded)
+    if (c->kept.max > 0)
         return true;
     c->kept.max = NOTE_BYTES_MAX;
     if (dir) {
@@ -104,7 +111,6 @@ load_kept(struct td_follower *f)
     }
     if (n < 0 && given)
         buf_add_text(&c->kept, given);
-    c->is_loaded = true;
     return true;
 }
 
@@ -149,9 +155,9 @@ wait_for_more(struct td_follower *f)
     const struct position *end = &f->checkpoint.signed_to;
     struct problem why = {""};
 
-    f->held.is_limited |= f->held.is;
+    f->held.is_limited |= is_held(f);
     f->search.is_caught_up = true; /* lists are not cut */
-    if (f->held.is && end->seq > f->held.before.at.seq)
+    if (is_held(f) && end->seq > f->held.before.at.seq)
         return follower_rest(f, 0);
     problem(&why, STATUS_UNREACHABLE,
             "%.300s signs %" PRIu64 " entries: later ones are held back until "
@@ -171,9 +177,8 @@ release(struct td_follower *f)
         timer_start(&f->timer, 0);
     if (f->held.n_places > 0)
         timer_start(&f->checkpoint.later, HELD_MS);
-    if (!f->held.is)
+    if (!is_held(f))
         return true;
-    f->held.is = false;
     f->held.is_limited = f->held.is_cut;
     follower_unpause(f, PAUSED_FOR_PROOF);
     return deliver_collected(f, &m) &&
@@ -184,7 +189,7 @@ static bool
 fail(struct td_follower *f, const struct problem *why)
 {
     struct follower_checkpoint *c = &f->checkpoint;
-    bool is_awaited = f->state == FOLLOWER_PROVING || f->held.is;
+    bool is_awaited = f->state == FOLLOWER_PROVING || is_held(f);
 
     c->due_ms = is_awaited ? 0 : clock_steady_ms() + FOLLOWER_PAUSE_LAST;
     follower_drop_check(f);
@@ -348,19 +353,6 @@ read_tile(const struct tree_tiles *tiles, unsigned level, uint64_t number,
     return problem(why, STATUS_AGAIN, "a tile is asked for");
 }
 
-/* Does the fault contradict what came before? */
-static bool
-is_of_history(const char *fault)
-{
-    static const char *const faults[] = {"smaller", "root", "inconsistent",
-                                         "digest"};
-
-    for (size_t i = 0; i < N_ELEMENTS(faults); i++)
-        if (!strcmp(fault, faults[i]))
-            return true;
-    return false;
-}
-
 /* Reports an old checkpoint: a cache may hand it on, or a broker that is cut
  * off, or one whose witnesses are away. False: the
  * follower is over. */
@@ -425,7 +417,7 @@ is_short(const struct td_follower *f)
     bool is_end = f->how.until_caught_up && f->state == FOLLOWER_PROVING;
     bool lacks = at->seq > c->size && !strcmp(at->epoch, c->at.epoch);
 
-    return f->client->trust && ((f->held.is && lacks) ||
+    return f->client->trust && ((is_held(f) && lacks) ||
                                 (is_end && (lacks || f->held.n_places > 0)));
 }
 
@@ -461,7 +453,7 @@ judge(struct td_follower *f)
     else if (is_new)
         rc = store(f, "checkpoint", buf_slice(&c->text), &why);
     c->is_lagging = !rc && c->has_digest && c->at.seq > c->size;
-    if (rc == STATUS_DIFFERENT && is_of_history(fault)) {
+    if (rc == STATUS_REWOUND) {
         is_new = refuse(f, fault, found->root, buf_slice(&proof), &why);
         buf_fini(&proof);
         return is_new;
@@ -545,7 +537,7 @@ begin_check(struct td_follower *f)
         strcmp(c->at.epoch, order->at.epoch) != 0)
         follower_drop_check(f);
     buf_fini(&c->text);
-    if (f->held.is || !c->is_lagging ||
+    if (is_held(f) || !c->is_lagging ||
         strcmp(c->at.epoch, order->at.epoch) != 0) {
         c->at = order->at;
         slice_copy(c->at.epoch, sizeof(c->at.epoch),
@@ -556,13 +548,13 @@ begin_check(struct td_follower *f)
         c->digest = order->digest;
     }
     c->asked_seq = order->at.seq;
-    if (f->held.is && c->signed_to.seq >= c->at.seq &&
+    if (is_held(f) && c->signed_to.seq >= c->at.seq &&
         !strcmp(c->signed_to.epoch, c->at.epoch)) {
         c->text.max = c->kept.max;
         buf_add_slice(&c->text, buf_slice(&c->kept));
         return judge(f);
     }
-    if ((f->held.is || f->held.n_places > 0) && c->asked_ms && wait_ms > 0) {
+    if ((is_held(f) || f->held.n_places > 0) && c->asked_ms && wait_ms > 0) {
         timer_start(&c->later, wait_ms);
         return true;
     }
@@ -574,7 +566,7 @@ follower_checkpoint_ask(void *follower)
 {
     struct td_follower *f = follower;
 
-    if (f->held.is)
+    if (is_held(f))
         ask_checkpoint(f);
     else if (f->held.n_places > 0 && !f->checkpoint.fetch)
         begin_check(f);

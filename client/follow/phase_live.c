@@ -126,10 +126,10 @@ on_live_end(const struct live_end *end, void *user)
     struct td_follower *f = user;
 
     f->live = NULL;
-    f->connection.is_held = false;
     f->connection.end = *end;
     f->connection.has_end = true;
-    if (f->state != FOLLOWER_FILLING && !f->held.is) /* else its messages come
+    if (f->state != FOLLOWER_FILLING &&
+        !(f->is_paused & PAUSED_FOR_PROOF)) /* else its messages come
                                                         first */
         handle_end(f);
 }

@@ -228,7 +228,7 @@ compare_trees(const struct trust_progress *p, const struct checkpoint *now,
     enum status rc;
 
     if (now->size < kept->size)
-        return problem(why, is_older ? STATUS_UNREACHABLE : STATUS_DIFFERENT,
+        return problem(why, is_older ? STATUS_UNREACHABLE : STATUS_REWOUND,
                        "it had %" PRIu64 " entries, and has %" PRIu64 "%s",
                        kept->size, now->size,
                        is_older ? ": an older checkpoint, as of a broker that "
@@ -239,7 +239,7 @@ compare_trees(const struct trust_progress *p, const struct checkpoint *now,
     rc = tree_consistency(&p->tiles, kept->size, now->size, &path, why);
     if (!rc && now->size == kept->size &&
         !digest_is_equal(&kept->root, &now->root))
-        return problem(why, STATUS_DIFFERENT,
+        return problem(why, STATUS_REWOUND,
                        "it has another root than before for the same %" PRIu64
                        " entries",
                        now->size);
@@ -253,7 +253,7 @@ compare_trees(const struct trust_progress *p, const struct checkpoint *now,
     if (!tree_continues(kept->size, &other, now->size, &now->root, &path))
         return blame_tiles(why);
     add_proof(p, &other, &path);
-    return problem(why, STATUS_DIFFERENT,
+    return problem(why, STATUS_REWOUND,
                    "its %" PRIu64 " entries do not continue the first "
                    "%" PRIu64 " that it had",
                    now->size, kept->size);
@@ -283,7 +283,7 @@ compare_history(const struct trust_progress *p, const struct checkpoint *now,
     if (!tree_includes(index, now->size, &hashes[place], &path, &now->root))
         return blame_tiles(why);
     add_proof(p, &hashes[place], &path);
-    return problem(why, STATUS_DIFFERENT,
+    return problem(why, STATUS_REWOUND,
                    "its entry %" PRIu64 " is not the one that came", p->seq);
 }
 

@@ -46,7 +46,8 @@ struct trust_progress {
 /* Checks the signatures of a checkpoint. Then the new tree must continue the
  * last one, if both have the same origin, and must contain the digest at the
  * place, if the tree reaches that far. STATUS_DIFFERENT: *fault names what is
- * wrong (td_checkpoint_fn). STATUS_UNREACHABLE: the checkpoint has fewer
+ * wrong (td_checkpoint_fn); STATUS_REWOUND: the same, and it contradicts what
+ * came before. STATUS_UNREACHABLE: the checkpoint has fewer
  * entries than the last one, and an earlier time, or its tiles do not lead to its
  * root, which convinces nobody (R-455). STATUS_INVALID: `kept` is no
  * checkpoint. Or what the tiles return. */

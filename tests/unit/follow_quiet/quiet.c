@@ -326,7 +326,6 @@ live_start(struct td_client *client, const struct live_request *request,
 void
 live_hold(struct live *live, bool is_held)
 {
-    assert_true(live->is_held != is_held);
     live->is_held = is_held;
 }
 
