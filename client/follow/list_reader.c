@@ -16,11 +16,10 @@
 #define PIECE_ENTRIES 2000
 #define PIECE_BYTES   (512 * 1024)
 
-enum list_state {
-    LIST_NONE,
-    LIST_COMING,  /* fetch */
-    LIST_AT_WORK, /* job */
-    LIST_READY    /* proven, or not: why */
+/* What a worker does for a reader. */
+struct list_work {
+    struct list_reader *reader;
+    struct job job;
 };
 
 /* Some fragments of a list, one after the other. */
@@ -30,13 +29,13 @@ struct piece {
     struct digest digest; /* d(last) */
 };
 
+/* It is asked for, then at work, then proven, or not: why. */
 struct coming_list {
-    struct list_reader *reader;
-    enum list_state state;
+    struct list_work work;
+    bool is_asked;
     size_t i; /* of the reader's parts */
     struct fetch *fetch;
-    struct buf body; /* as it came, gzip or plain */
-    struct job job;
+    struct buf body;       /* as it came, gzip or plain */
     struct coverage known; /* the digest at an entry of the log, if known */
     struct buf text;
     struct coverage covers; /* epoch, after, last, digest */
@@ -47,14 +46,12 @@ struct coming_list {
 
 /* A piece of a list, while a worker makes changes of it. */
 struct coming_piece {
-    struct list_reader *reader;
-    struct job job;
+    struct list_work work;
     const struct coming_list *list;
     const struct piece *piece;
     uint64_t after; /* earlier entries were handed over before */
     struct entry entry;
     struct change_batch batch;
-    bool is_done;
     enum status rc;
 };
 
@@ -107,12 +104,12 @@ list_reader_free(void *reader)
     atomic_store_explicit(&r->is_dropped, true, memory_order_relaxed);
     document_fetch_free(r->archive);
     for (size_t i = 0; i < LIST_READER_PIECES; i++) {
-        loop_drop_job(&r->pieces[i].job);
+        loop_drop_job(&r->pieces[i].work.job);
         entry_fini(&r->pieces[i].entry);
         change_batch_fini(&r->pieces[i].batch);
     }
     for (size_t i = 0; i < 2; i++) {
-        loop_drop_job(&r->lists[i].job);
+        loop_drop_job(&r->lists[i].work.job);
         fetch_free(r->lists[i].fetch);
         buf_fini(&r->lists[i].body);
         buf_fini(&r->lists[i].text);
@@ -159,6 +156,23 @@ end_without_memory(struct list_reader *r)
     end_reader(r, &(struct problem)PROBLEM_MEMORY);
 }
 
+static void
+on_done(struct job *job)
+{
+    struct list_work *work = list_entry(job, struct list_work, job);
+
+    timer_start(&work->reader->timer, 0); /* loop_work may have called this */
+}
+
+/* Gives a worker what it has to do. */
+static void
+give(struct list_work *work, void (*fn)(struct job *job))
+{
+    work->job.work = fn;
+    work->job.done = on_done;
+    loop_work(handle_loop_base(work->reader->client->loop), &work->job);
+}
+
 /* Lists */
 
 static bool
@@ -172,7 +186,7 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
 {
     struct coming_list *list = user;
 
-    if (is_dropped(list->reader))
+    if (is_dropped(list->work.reader))
         return STATUS_STOPPED;
     buf_add_slice(&list->text, bytes);
     return problem_buf(why, &list->text, "it");
@@ -207,7 +221,7 @@ on_list_entry(const struct list_entry *entry, void *user, struct problem *why)
     piece->size += entry->text.size;
     piece->last = entry->view->seq;
     piece->digest = *entry->digest;
-    return is_dropped(list->reader) ? STATUS_STOPPED : STATUS_OK;
+    return is_dropped(list->work.reader) ? STATUS_STOPPED : STATUS_OK;
 }
 
 /* Unpacks and proves a list, into the memory of the one before.
@@ -220,12 +234,12 @@ work_on_list(struct job *job)
 {
     static const struct list_proof_events events = {on_list_head,
                                                     on_list_entry};
-    struct coming_list *list = list_entry(job, struct coming_list, job);
+    struct coming_list *list = list_entry(job, struct coming_list, work.job);
     struct list_chain chain = {.epoch = ""};
     struct gunzip *gunzip =
         gunzip_new(LIST_READER_LIST_MAX, GUNZIP_EITHER, on_bytes, list);
     struct list_proof *proof = list_proof_new(
-        &chain, list->reader->parts.all[list->i].url, &events, list);
+        &chain, list->work.reader->parts.all[list->i].url, &events, list);
     struct problem *why = &list->why;
     enum status rc = gunzip && proof ? STATUS_OK : problem_memory(why);
 
@@ -252,19 +266,10 @@ work_on_list(struct job *job)
 }
 
 static void
-on_list_done(struct job *job)
-{
-    struct coming_list *list = list_entry(job, struct coming_list, job);
-
-    list->state = LIST_READY;
-    timer_start(&list->reader->timer, 0); /* loop_work may have called this */
-}
-
-static void
 on_fetched(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct coming_list *list = user;
-    struct list_reader *r = list->reader;
+    struct list_reader *r = list->work.reader;
 
     list->fetch = NULL;
     list->why = *why;
@@ -274,16 +279,12 @@ on_fetched(struct fetch_answer *answer, const struct problem *why, void *user)
         /* An answer that breaks HTTP says nothing about the history. */
         if (list->why.rc == STATUS_MALFORMED)
             list->why.rc = STATUS_UNSUPPORTED;
-        list->state = LIST_READY;
         timer_start(&r->timer, 0);
         return;
     }
     list->body = answer->body;
     buf_init(&answer->body, 0);
-    list->state = LIST_AT_WORK;
-    list->job.work = work_on_list;
-    list->job.done = on_list_done;
-    loop_work(handle_loop_base(r->client->loop), &list->job);
+    give(&list->work, work_on_list);
 }
 
 /* Asks for the list `i`, which has to agree with `known`. False: no memory; the
@@ -303,7 +304,7 @@ ask_list(struct list_reader *r, struct coming_list *list, size_t i,
         .silence_s = r->silence_s,
     };
 
-    list->state = LIST_COMING;
+    list->is_asked = true;
     list->i = i;
     list->known = *known;
     problem_clear(&list->why);
@@ -361,29 +362,20 @@ search_ends(struct list_reader *r, const struct coming_list *list)
 static void
 work_on_piece(struct job *job)
 {
-    struct coming_piece *p = list_entry(job, struct coming_piece, job);
+    struct coming_piece *p = list_entry(job, struct coming_piece, work.job);
     struct slice rest = {p->list->text.data + p->piece->at, p->piece->size};
     uint64_t seq = p->piece->after;
 
     p->rc = STATUS_OK;
-    while (!p->rc && rest.size > 0 && !is_dropped(p->reader)) {
+    while (!p->rc && rest.size > 0 && !is_dropped(p->work.reader)) {
         size_t left = rest.size;
         struct slice fragment = slice_take(&rest, '\n');
 
         fragment.size = left - rest.size; /* with its newline */
         if (++seq > p->after)
-            p->rc = change_batch_add_fragment(&p->batch, p->reader->filter,
+            p->rc = change_batch_add_fragment(&p->batch, p->work.reader->filter,
                                               &p->entry, fragment);
     }
-}
-
-static void
-on_piece_done(struct job *job)
-{
-    struct coming_piece *p = list_entry(job, struct coming_piece, job);
-
-    p->is_done = true;
-    timer_start(&p->reader->timer, 0); /* loop_work may have called this */
 }
 
 /* Gives workers the next pieces of the current list. */
@@ -403,11 +395,8 @@ give_pieces(struct list_reader *r)
         p->list = list;
         p->piece = piece;
         p->after = r->at.seq;
-        p->is_done = false;
         change_batch_clear(&p->batch);
-        p->job.work = work_on_piece;
-        p->job.done = on_piece_done;
-        loop_work(handle_loop_base(r->client->loop), &p->job);
+        give(&p->work, work_on_piece);
     }
 }
 
@@ -453,7 +442,8 @@ on_timer(void *user)
     const struct coverage *covers = &list->covers;
     bool is_last = list->i + 1 == r->parts.n;
 
-    if (r->is_paused || list->state != LIST_READY)
+    if (r->is_paused || !list->is_asked || list->fetch ||
+        list->work.job.at_work)
         return;
     if (list->why.rc) {
         end_by_list(r, list, &list->why);
@@ -467,17 +457,16 @@ on_timer(void *user)
         return;
     }
     /* The next list comes while this one is handed over. */
-    if (next->state == LIST_NONE && !is_last &&
-        !ask_list(r, next, list->i + 1, covers))
+    if (!next->is_asked && !is_last && !ask_list(r, next, list->i + 1, covers))
         return;
     give_pieces(r);
     if (r->n > 0) {
-        if (r->pieces[r->first].is_done)
+        if (!r->pieces[r->first].work.job.at_work)
             hand_over_piece(r);
     } else if (is_last) {
         end_reader(r, &(struct problem){.rc = STATUS_OK});
     } else { /* its memory is used for another one */
-        list->state = LIST_NONE;
+        list->is_asked = false;
         r->current = 1 - r->current;
         r->i_piece = 0;
         timer_start(&r->timer, 0);
@@ -563,12 +552,12 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
     }
     r->search.high_seq = plan->head;
     for (size_t i = 0; i < LIST_READER_PIECES; i++) {
-        r->pieces[i].reader = r;
+        r->pieces[i].work.reader = r;
         entry_init(&r->pieces[i].entry);
         change_batch_init(&r->pieces[i].batch, plan->form);
     }
     for (size_t i = 0; i < 2; i++) {
-        r->lists[i].reader = r;
+        r->lists[i].work.reader = r;
         buf_init(&r->lists[i].text, LIST_READER_LIST_MAX);
     }
     timer_init(&r->timer, client->loop, on_timer, r);
