@@ -33,7 +33,7 @@ struct document_stream {
     struct td_client *client;
     const struct document_stream_calls *calls;
     void *user;
-    char *url;
+    const char *url;
     struct fetch *fetch;
     struct document *document;
     struct timer turn;
@@ -235,7 +235,6 @@ document_stream_free(struct document_stream *r)
         fclose(r->spool);
     entry_queue_fini(&r->entries);
     buf_fini(&r->held);
-    free(r->url);
     handle_loop_retire(r->client->loop, &r->retired, NULL);
 }
 
@@ -333,9 +332,9 @@ document_stream_start(struct td_client *client, const char *url,
     r->digest = digest_check_new(SLICE(""), LENGTH_NONE, true);
     entry_queue_init(&r->entries);
     buf_init(&r->held, HELD_MAX);
-    r->url = strdup(url);
+    r->url = url;
     timer_init(&r->turn, client->loop, on_turn, r);
-    if (r->url && r->digest)
+    if (r->digest)
         r->fetch = fetch_start(client, &request, on_body, on_answer, r);
     if (!r->fetch) {
         document_stream_free(r);

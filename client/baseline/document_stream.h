@@ -49,8 +49,8 @@ struct document_stream_calls {
                    const struct document_stream_end *end, void *user);
 };
 
-/* `known`: a version that need not be read again; NULL or empty: none. NULL: no
- * memory. The reading frees itself after on_end. */
+/* `url` must stay until the end. `known`: a version that need not be read again;
+ * NULL or empty: none. NULL: no memory. The reading frees itself after on_end. */
 struct document_stream *
 document_stream_start(struct td_client *client, const char *url,
                       const struct survey_version *known,

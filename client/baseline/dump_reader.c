@@ -26,16 +26,12 @@ struct dump_reader {
     const struct dump_reader_calls *calls;
     void *user;
 
-    char *url;
-    char *hash;
-    uint64_t length;
-    int dir_fd;
+    struct dump_reader_request request;
     char file[DOWNLOAD_NAME_MAX]; /* the package */
 
     enum dump_reader_state state;
     struct timer turn;
     struct download *download;
-    bool has_no_files;
     bool was_other; /* than announced */
     struct zip_reader *package;
     struct document *document; /* of the manifest */
@@ -57,8 +53,6 @@ dump_reader_free(struct dump_reader *d)
     zip_reader_close(d->package);
     entry_queue_fini(&d->entries);
     free(d->current);
-    free(d->url);
-    free(d->hash);
     handle_loop_retire(d->client->loop, &d->retired, NULL);
 }
 
@@ -70,7 +64,7 @@ fail_package(struct dump_reader *d)
     enum status rc = d->why.rc;
 
     if (rc != STATUS_MEMORY && rc != STATUS_IO)
-        problem_prefix(&d->why, rc, "the package %.300s: ", d->url);
+        problem_prefix(&d->why, rc, "the package %.300s: ", d->request.url);
     d->state = ENDING;
     timer_start(&d->turn, 0);
     return false;
@@ -96,8 +90,8 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     if (answer->is_other && !d->was_other) {
         d->was_other = true;
         timer_start(&d->turn, 0);
-    } else if (why->rc ||
-               zip_reader_open(&d->package, d->dir_fd, d->file, &d->why)) {
+    } else if (why->rc || zip_reader_open(&d->package, d->request.dir_fd,
+                                          d->file, &d->why)) {
         fail_package(d);
     } else {
         d->state = EXPECTING;
@@ -145,7 +139,7 @@ read_piece(struct dump_reader *d, bool *is_over)
     enum status rc;
 
     if (!d->document)
-        d->document = document_new(d->url, &events[d->state], d);
+        d->document = document_new(d->request.url, &events[d->state], d);
     if (!d->document)
         return fail_memory(d);
     if (zip_reader_manifest(d->package, &piece, &d->why))
@@ -203,7 +197,7 @@ hand_over(struct dump_reader *d, const char *file)
     free(copy);
     /* A callee that frees the dump may remove the directory, too. */
     if (is_here && file)
-        unlinkat(d->dir_fd, file, 0); /* missing: the caller took it */
+        unlinkat(d->request.dir_fd, file, 0); /* missing: the caller took it */
     return is_here;
 }
 
@@ -217,7 +211,7 @@ hand_some(struct dump_reader *d)
     enum status rc;
 
     if (d->current) { /* takes more of its member */
-        rc = source_limits_look(&d->client->room, d->dir_fd,
+        rc = source_limits_look(&d->client->room, d->request.dir_fd,
                                 ZIP_READER_STEP_BYTES, &d->why);
         if (!rc)
             rc = zip_reader_take(d->package, &is_over, name, &d->why);
@@ -234,7 +228,7 @@ hand_some(struct dump_reader *d)
     }
     if (copy) {
         d->current = copy;
-        return (copy->path.size > 0 && !d->has_no_files &&
+        return (copy->path.size > 0 && !d->request.has_no_files &&
                 !zip_reader_find(d->package, copy->path, NULL)) ||
                hand_over(d, NULL);
     }
@@ -252,11 +246,11 @@ on_turn(void *user)
 {
     struct dump_reader *d = user;
     struct download_request request = {
-        .url = d->url,
-        .dir_fd = d->dir_fd,
+        .url = d->request.url,
+        .dir_fd = d->request.dir_fd,
         .file = d->file,
-        .length = d->length,
-        .hash = slice_of(d->hash),
+        .length = d->request.length,
+        .hash = d->request.hash,
         .max_bytes = d->client->room.limits.max_total_bytes,
         .is_package = true,
         .is_anew = d->was_other,
@@ -289,7 +283,7 @@ on_turn(void *user)
         d->package = NULL;
         /* After a passing failure the next attempt continues the download. */
         if (d->why.rc != STATUS_UNREACHABLE && d->why.rc != STATUS_IO)
-            download_forget(d->dir_fd, d->file);
+            download_forget(d->request.dir_fd, d->file);
         d->calls->on_end(&d->why, d->user);
         dump_reader_free(d);
         return;
@@ -309,20 +303,12 @@ dump_reader_start(struct td_client *client,
     d->client = client;
     d->calls = calls;
     d->user = user;
-    d->dir_fd = request->dir_fd;
-    d->length = request->length;
-    d->has_no_files = request->has_no_files;
+    d->request = *request;
     entry_queue_init(&d->entries);
-    d->url = strdup(request->url);
-    d->hash = slice_dup(request->hash);
     timer_init(&d->turn, client->loop, on_turn, d);
-    if (!d->url || !d->hash) {
-        dump_reader_free(d);
-        return NULL;
-    }
     /* A name that a later run finds again. */
     snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016llx",
-             (unsigned long long)fnv1a(FNV1A_BEGIN, slice_of(d->url)));
+             (unsigned long long)fnv1a(FNV1A_BEGIN, slice_of(d->request.url)));
     timer_start(&d->turn, 0);
     return d;
 }

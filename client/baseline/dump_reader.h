@@ -36,6 +36,7 @@ struct dump_reader_calls {
     void (*on_end)(const struct problem *why, void *user);
 };
 
+/* What it points to must stay until the end. */
 struct dump_reader_request {
     const char *url;
     int dir_fd;        /* the scratch directory; must stay open */

@@ -38,11 +38,9 @@ td_position_read(struct td_client *client, const char *path,
                  char position[TD_POSITION_SIZE])
 {
     char line[TD_POSITION_SIZE + 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+    ssize_t size = file_read(AT_FDCWD, path, line, sizeof(line) - 1);
     enum status rc = STATUS_OK;
 
-    file_close(&fd);
     client_begin(client);
     position[0] = '\0';
     if (size < 0 && errno != ENOENT)
@@ -64,8 +62,8 @@ td_position_write(struct td_client *client, const char *path,
                   const char *position)
 {
     const char *slash = strrchr(path, '/');
+    char line[TD_POSITION_SIZE + 1];
     enum status rc = STATUS_IO;
-    int directory = -1;
     char *copy;
 
     client_begin(client);
@@ -73,15 +71,14 @@ td_position_write(struct td_client *client, const char *path,
         return client_end(client,
                           client_fail(client, STATUS_INVALID,
                                       "not a position: \"%.80s\"", position));
+    snprintf(line, sizeof(line), "%s\n", position);
     copy = strdup(path); /* for dirname, which changes it */
     if (copy)
-        directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(copy);
-    if (directory >= 0)
-        rc = file_store(directory, slash ? slash + 1 : path, position, NULL);
+        rc = file_store_in(dirname(copy), slash ? slash + 1 : path,
+                           slice_of(line), false, NULL);
     if (rc)
         client_fail(client, rc, "cannot write %s: %s", path, strerror(errno));
-    file_close(&directory);
+    free(copy);
     return client_end(client, rc);
 }
 

@@ -133,10 +133,9 @@ open_key(struct witness *w, struct problem *why)
 
 /* Logs */
 
-/* Finds the set of an origin, and its epoch; NULL: it is unknown. The URL is
- * the caller's. */
+/* Finds the set of an origin; NULL: it is unknown. The URL is the caller's. */
 static char *
-find_set(const struct witness *w, struct slice origin, char **epoch)
+find_set(const struct witness *w, struct slice origin)
 {
     const char *sets = slice_find(origin, "/sets/"), *end = NULL;
     struct slice host, name, scheme;
@@ -173,8 +172,6 @@ find_set(const struct witness *w, struct slice origin, char **epoch)
         if (is_same)
             break;
     }
-    *epoch = url ? slice_dup(slice_between(end + 1, origin.data + origin.size))
-                 : NULL;
     return url;
 }
 
@@ -424,7 +421,7 @@ judge(struct witness *w, struct slice body, int64_t reading_ms,
     struct followed f = {.size = 0};
     struct problem why = {""};
     struct request r;
-    char *origin = NULL, *url = NULL, *epoch = NULL;
+    char *origin = NULL, *url = NULL;
     unsigned status;
 
     reply->status = 0;
@@ -435,8 +432,8 @@ judge(struct witness *w, struct slice body, int64_t reading_ms,
     }
     origin = slice_dup(r.checkpoint.origin);
     if (origin && strlen(origin) < NOTE_NAME_SIZE)
-        url = find_set(w, r.checkpoint.origin, &epoch);
-    status = url && epoch ? check_signatures(w, &r, origin, &signatures) : 404;
+        url = find_set(w, r.checkpoint.origin);
+    status = url ? check_signatures(w, &r, origin, &signatures) : 404;
     if (status)
         say_reply(reply, status,
                   status == 404 ? "this witness does not know the origin"
@@ -449,7 +446,8 @@ judge(struct witness *w, struct slice body, int64_t reading_ms,
     if (!reply->status && r.old < r.checkpoint.size) {
         reply->is_later = reading_ms == 0;
         if (reading_ms > 0) {
-            compare_root(w, &f, &r, body, url, epoch, reading_ms, reply);
+            compare_root(w, &f, &r, body, url, strrchr(origin, '/') + 1,
+                         reading_ms, reply);
             if (reply->status && save(w, origin, &f, &why))
                 w->options->on_text(why.text, NULL);
         }
@@ -462,7 +460,6 @@ judge(struct witness *w, struct slice body, int64_t reading_ms,
     buf_fini(&f.checkpoint);
     free(origin);
     free(url);
-    free(epoch);
 }
 
 /* The server */
