@@ -79,11 +79,11 @@ struct live_end {
 
 struct live_request {
     enum td_transport transport;
-    const char *url; /* http or https, with the query. A long poll adds wait=
-                        unless the URL has it */
+    const char *url; /* http or https, with the query. A long poll adds wait= */
     enum td_form form;
     const unsigned *idle_ms; /* silence that ends it; read anew each time */
     unsigned wait_s;         /* of a long poll; 0: as idle_ms says */
+    bool is_at_once;         /* a long poll does not wait */
     unsigned answer_ms;      /* until the server answers; 0: 20,000 */
 
     /* TD_EVENTS: the JSON body of a POST, whose answer may end single sets

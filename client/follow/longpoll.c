@@ -5,7 +5,6 @@
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
-#include "proto/number.h"
 #include "proto/resourcesync/digest.h"
 
 /* Seconds: the broker should answer before the follower's time of silence,
@@ -13,9 +12,6 @@
  * one minute. */
 #define WAIT_LEAST 1
 #define WAIT_MOST  30
-
-/* The longest wait= that a broker accepts. */
-#define WAIT_TOLD_MOST 300
 
 struct longpoll {
     bool is_too_long;
@@ -74,39 +70,24 @@ start_longpoll(struct live *live)
                                  ? "Accept: application/xml"
                                  : "Accept: application/json",
                              "Cache-Control: no-store", NULL};
-    struct fetch_request request = {.url = live->url,
-                                    .headers = headers,
+    struct fetch_request request = {.headers = headers,
                                     .takes_gzip = true,
                                     .silence_s = SILENCE_S,
                                     .kind = HOST_PLACE_STREAM};
     unsigned s = live->request.wait_s ? live->request.wait_s
                                       : *live->request.idle_ms / 3000;
-    struct slice query = slice_of(strchr(live->url, '?'));
-    bool has_wait = false;
-    uint64_t wait_s = 0;
-    char *url = NULL;
+    char *url;
 
+    s = s < WAIT_LEAST ? WAIT_LEAST : s > WAIT_MOST ? WAIT_MOST : s;
+    if (live->request.is_at_once)
+        s = 0;
+    if (asprintf(&url, "%s%cwait=%u", live->url,
+                 strchr(live->url, '?') ? '&' : '?', s) < 0)
+        return false;
+    request.url = url;
     buf_init(&live->held, LIVE_MESSAGE_MAX);
-    if (query.size > 0)
-        slice_take(&query, '?');
-    while (query.size > 0) {
-        struct slice value = slice_take(&query, '&');
-
-        if (!slice_is(slice_take(&value, '='), "wait"))
-            continue;
-        has_wait = number_read(value, &wait_s) && wait_s <= WAIT_TOLD_MOST;
-        break;
-    }
-    if (!has_wait) {
-        s = s < WAIT_LEAST ? WAIT_LEAST : s > WAIT_MOST ? WAIT_MOST : s;
-        wait_s = s;
-        if (asprintf(&url, "%s%cwait=%u", live->url,
-                     strchr(live->url, '?') ? '&' : '?', s) < 0)
-            return false;
-        request.url = url;
-    }
     live->fetch = fetch_start(live->client, &request, on_body, on_end, live);
-    live_await(live, wait_s * 1000);
+    live_await(live, s * UINT64_C(1000));
     free(url);
     return live->fetch != NULL;
 }

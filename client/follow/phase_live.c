@@ -68,7 +68,6 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
                        : transport == TD_EVENTS  ? f->offered.events
                                                  : f->offered.memory;
     bool has_query = strchr(base, '?') != NULL;
-    struct source_position place;
     size_t begin;
 
     if (!strncmp(base, "ws://", 5) || !strncmp(base, "wss://", 6)) {
@@ -80,12 +79,6 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     add_start(url, f, transport);
     buf_add_text(url, transport == TD_EVENTS ? "&lines=yes" : "");
     buf_add_text(url, f->options.filters);
-    /* live_connection.h decides how long a poll waits, unless the answer is
-     * needed at once: to learn the present place, or the head. */
-    if (transport == TD_LONG_POLL &&
-        (f->how.until_caught_up || f->pusher.close ||
-         !follower_place(f, &place)))
-        BUF_ADD(url, "&wait=0");
     if (!url->failed && url->size > begin && !has_query)
         url->data[begin] = '?';
     BUF_ADD(url, "\0");
@@ -156,12 +149,16 @@ settle_start(struct td_follower *f)
 static bool
 open_connection(struct td_follower *f, unsigned transport)
 {
+    struct source_position place;
     struct live_request request = {
         .transport = (enum td_transport)transport,
         .form = TD_XML,
         .idle_ms = &f->connection.idle_ms,
         .shared = &f->shared,
         .after_digest = f->connection.after_digest,
+        /* To learn the present place, or the head. */
+        .is_at_once = f->how.until_caught_up || f->pusher.close ||
+                      !follower_place(f, &place),
         .wait_s =
             transport_choice_wait_s(f->connection.choice, clock_steady_ms())};
     struct buf url = {.max = SIZE_MAX / 2};

@@ -109,7 +109,8 @@ TEST(how_long_it_waits_may_be_told, set_poll, living_clear)
 {
     struct living *s = *state;
 
-    snprintf(s->url, sizeof(s->url), "%s/changes?wait=0&tag=wait",
+    s->request.is_at_once = true;
+    snprintf(s->url, sizeof(s->url), "%s/changes?tag=wait",
              fake_broker_url(s->broker));
     fake_answer(s->broker, 200, "application/json", "one");
     fake_broker_start(s->broker);
@@ -117,7 +118,7 @@ TEST(how_long_it_waits_may_be_told, set_poll, living_clear)
     living_run(s);
 
     assert_memory_equal(fake_request(s->broker, 0),
-                        "GET /sets/news/changes?wait=0&tag=wait HTTP/1.1", 47);
+                        "GET /sets/news/changes?tag=wait&wait=0 HTTP/1.1", 47);
 }
 
 TEST(who_is_to_answer_at_once_has_no_time_to_wait, set_poll, living_clear)
@@ -125,8 +126,8 @@ TEST(who_is_to_answer_at_once_has_no_time_to_wait, set_poll, living_clear)
     struct living *s = *state;
 
     s->request.answer_ms = 100;
-    snprintf(s->url, sizeof(s->url), "%s/changes?wait=0",
-             fake_broker_url(s->broker));
+    s->request.is_at_once = true;
+    snprintf(s->url, sizeof(s->url), "%s/changes", fake_broker_url(s->broker));
     serves(s, "plain hold");
 
     living_start(s);

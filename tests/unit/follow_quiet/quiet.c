@@ -312,7 +312,10 @@ live_start(struct td_client *client, const struct live_request *request,
     quiet.is_json = request->form == TD_JSON;
     live->transport = request->transport;
     live->wait_s = request->wait_s;
-    snprintf(live->url, sizeof(live->url), "%s", request->url);
+    snprintf(live->url, sizeof(live->url), "%s%s", request->url,
+             request->transport == TD_LONG_POLL && request->is_at_once
+                 ? "&wait=0"
+                 : "");
     if (request->transport == LIVE_SHARED)
         add_place(live, request->shared, user);
     live->on_message = on_message;
