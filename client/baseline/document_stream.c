@@ -34,7 +34,7 @@ struct document_stream {
     const struct document_stream_calls *calls;
     void *user;
     const char *url;
-    struct fetch *fetch;
+    struct fetch *fetch; /* NULL: it is over, with `why` */
     struct document *document;
     struct timer turn;
     struct buf held;
@@ -48,7 +48,6 @@ struct document_stream {
     bool has_known;     /* the request has conditions */
     bool is_paused;     /* by the caller */
     bool is_web_paused; /* by on_body */
-    bool is_fetched;    /* the fetch is over, with `why` */
     bool is_read;       /* the document has ended */
     struct problem why;
 };
@@ -104,7 +103,6 @@ read_some(struct document_stream *r)
         document_unreadable(&r->why, rc, r->url);
         fetch_free(r->fetch);
         r->fetch = NULL;
-        r->is_fetched = true;
     }
 }
 
@@ -184,7 +182,6 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     struct digest digest;
 
     r->fetch = NULL;
-    r->is_fetched = true;
     timer_start(&r->turn, 0);
     if (r->why.rc)
         return;
@@ -257,13 +254,13 @@ on_turn(void *user)
             timer_start(&r->turn, 0);
             return;
         }
-        if (r->is_fetched && (r->why.rc || r->is_read)) {
+        if (!r->fetch && (r->why.rc || r->is_read)) {
             r->end.head = r->document ? document_head(r->document) : NULL;
             r->calls->on_end(&r->why, &r->end, r->user);
             document_stream_free(r);
             return;
         }
-        if (r->is_fetched && r->spool && r->held.size == 0) {
+        if (!r->fetch && r->spool && r->held.size == 0) {
             char *to = buf_room(&r->held, HELD_MOST);
             size_t size = to ? fread(to, 1, HELD_MOST, r->spool) : 0;
 
@@ -279,7 +276,7 @@ on_turn(void *user)
             }
             continue;
         }
-        if ((r->held.size > 0 && r->document) || r->is_fetched) {
+        if ((r->held.size > 0 && r->document) || !r->fetch) {
             read_some(r);
             continue;
         }

@@ -15,21 +15,16 @@
 #include "client/lib/fetch.h"
 #include "proto/http/sse.h"
 
-struct eventsource {
-    struct sse sse;
-    bool is_stream;
-};
-
 /* Reads events. False: the connection has ended. */
 static bool
 read_events(struct live *live, struct slice bytes)
 {
-    struct eventsource *e = live->own;
+    struct sse *sse = live->own;
     struct problem why = {.text = ""};
     struct sse_event event;
     enum status rc = STATUS_OK;
 
-    while (!live->is_over && !(rc = sse_read(&e->sse, &bytes, &event, &why))) {
+    while (!live->is_over && !(rc = sse_read(sse, &bytes, &event, &why))) {
         bool is_message =
             slice_is(event.name, "changes") ||
             slice_is(event.name, "heartbeat") ||
@@ -64,7 +59,7 @@ static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct live *live = user;
-    struct eventsource *e = live->own;
+    struct sse *sse = live->own;
     size_t n_data;
 
     if (live->is_over)
@@ -72,11 +67,10 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     if (answer->status != 200 ||
         !live_is_type(answer->type, "text/event-stream"))
         return false;
-    if (!e->is_stream)
+    if (!live->is_answered)
         live_heard(live); /* the stream has begun */
-    e->is_stream = true;
-    n_data = sse_data_size(&e->sse);
-    if (read_events(live, bytes) && sse_data_size(&e->sse) > n_data)
+    n_data = sse_data_size(sse);
+    if (read_events(live, bytes) && sse_data_size(sse) > n_data)
         live_heard(live);
     return true;
 }
@@ -85,15 +79,15 @@ static void
 on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct live *live = user;
-    struct eventsource *e = live->own;
 
     live->fetch = NULL;
     if (why->rc == STATUS_MEMORY) {
         live_finish(live, LIVE_MEMORY, NO_MEMORY);
-    } else if (e->is_stream || (why->rc && why->rc != STATUS_STOPPED)) {
+    } else if (live->is_answered || (why->rc && why->rc != STATUS_STOPPED)) {
         live_finish(live, LIVE_LOST, "%s%s%s",
-                    e->is_stream || answer->is_sent ? "the connection broke"
-                                                    : "cannot connect",
+                    live->is_answered || answer->is_sent
+                        ? "the connection broke"
+                        : "cannot connect",
                     why->text[0] ? ": " : "", why->text);
     } else {
         live_finish_refused(live, answer);
@@ -113,9 +107,9 @@ start_eventsource(struct live *live)
                                     .body = body,
                                     .silence_s = SILENCE_S,
                                     .kind = HOST_PLACE_STREAM};
-    struct eventsource *e = live->own;
+    struct sse *sse = live->own;
 
-    sse_init(&e->sse, LIVE_MESSAGE_MAX);
+    sse_init(sse, LIVE_MESSAGE_MAX);
     live->fetch = fetch_start(live->client, &request, on_body, on_end, live);
     live_await(live, 0);
     return live->fetch != NULL;
@@ -124,9 +118,9 @@ start_eventsource(struct live *live)
 static void
 free_eventsource(struct live *live)
 {
-    struct eventsource *e = live->own;
+    struct sse *sse = live->own;
 
-    sse_fini(&e->sse);
+    sse_fini(sse);
 }
 
 static void
@@ -138,7 +132,7 @@ pause_eventsource(struct live *live)
 
 const struct transport transport_events = {
     .name = TD_EVENTS,
-    .size = sizeof(struct eventsource),
+    .size = sizeof(struct sse),
     .start = start_eventsource,
     .release = free_eventsource,
     .go_on = continue_events,

@@ -80,6 +80,18 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
 
 /* Public */
 
+static enum status
+open_follower(struct td_client *client, const struct follower_plan *plan,
+              struct td_follower **follower)
+{
+    struct problem why = {.rc = STATUS_OK};
+    enum status rc = client_add_source(client, plan->url);
+
+    return !rc && follower_new(client, plan, follower, &why)
+               ? client_take_problem(client, &why)
+               : rc;
+}
+
 struct blocking {
     bool is_over;
     struct problem why;
@@ -110,10 +122,8 @@ td_follow(struct td_client *client, const char *url,
     enum status rc;
 
     client_begin(client);
-    rc = client_add_source(client, url);
-    if (!rc && follower_new(client, &plan, &f, &blocking.why)) {
-        rc = client_take_problem(client, &blocking.why);
-    } else if (!rc) {
+    rc = open_follower(client, &plan, &f);
+    if (!rc) {
         rc = client_until(client, &blocking.is_over, &blocking.why);
         follower_free(f);
     }
@@ -128,15 +138,10 @@ td_follower_open(struct td_client *client, const char *url,
 {
     const struct follower_plan plan = {
         .url = url, .options = options, .on_message = on_message, .user = user};
-    struct problem why = {.rc = STATUS_OK};
 
     *follower = NULL;
     client_begin(client);
-    if (client_add_source(client, url))
-        return client_end(client, STATUS_MEMORY);
-    return client_end(client, follower_new(client, &plan, follower, &why)
-                                  ? client_take_problem(client, &why)
-                                  : STATUS_OK);
+    return client_end(client, open_follower(client, &plan, follower));
 }
 
 const char *

@@ -24,11 +24,10 @@ release_connection(struct retired *retired)
 {
     struct live *live = list_entry(retired, struct live, retired);
 
-    if (live->own && live->transport->release)
+    if (live->url && live->transport->release)
         live->transport->release(live);
     buf_fini(&live->held);
     buf_fini(&live->waiting);
-    free(live->own);
     free(live->url);
     free(live);
 }
@@ -39,7 +38,7 @@ live_free(struct live *live)
     if (!live || live->retired.is_over)
         return;
     live->is_over = live->is_ending = true;
-    if (live->own && live->transport->stop)
+    if (live->url && live->transport->stop)
         live->transport->stop(live);
     fetch_free(live->fetch);
     timer_stop(&live->timer);
@@ -323,15 +322,18 @@ struct live *
 live_start(struct td_client *client, const struct live_request *request,
            live_message_fn *on_message, live_end_fn *on_end, void *user)
 {
-    struct live *live = calloc(1, sizeof(*live));
+    const struct transport *const *transport = transports;
     const struct server *server;
+    struct live *live;
 
+    while ((*transport)->name != request->transport)
+        transport++;
+    live = calloc(1, sizeof(*live) + (*transport)->size);
     if (!live)
         return NULL;
     live->client = client;
-    live->transport = transports[0];
-    for (size_t i = 1; live->transport->name != request->transport; i++)
-        live->transport = transports[i];
+    live->transport = *transport;
+    live->own = live + 1;
     live->request = *request;
     live->on_message = on_message;
     live->on_end = on_end;
@@ -342,8 +344,7 @@ live_start(struct td_client *client, const struct live_request *request,
     timer_init(&live->timer, client->loop, on_timer, live);
     timer_init(&live->again, client->loop, on_again, live);
     buf_init(&live->waiting, WAITING_MAX);
-    live->own = live->url ? calloc(1, live->transport->size) : NULL;
-    if (!live->own || !live->transport->start(live)) {
+    if (!live->url || !live->transport->start(live)) {
         live_free(live);
         return NULL;
     }

@@ -13,19 +13,13 @@
 #define WAIT_LEAST 1
 #define WAIT_MOST  30
 
-struct longpoll {
-    bool is_too_long;
-};
-
 static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct live *live = user;
-    struct longpoll *l = live->own;
 
     (void)answer;
     live_heard(live);
-    l->is_too_long = bytes.size > LIVE_MESSAGE_MAX - live->held.size;
     buf_add_slice(&live->held, bytes);
     return !live->held.failed;
 }
@@ -34,11 +28,10 @@ static void
 on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct live *live = user;
-    struct longpoll *l = live->own;
     bool is_xml = live->request.form == TD_XML;
 
     live->fetch = NULL;
-    if (l->is_too_long) {
+    if (live->held.failed && !live->held.is_starved) {
         live_finish(live, LIVE_BROKEN, "the broker sent more than %d bytes",
                     LIVE_MESSAGE_MAX);
     } else if (why->rc == STATUS_STOPPED || why->rc == STATUS_MEMORY) {
@@ -94,6 +87,5 @@ start_longpoll(struct live *live)
 
 const struct transport transport_long_poll = {
     .name = TD_LONG_POLL,
-    .size = sizeof(struct longpoll),
     .start = start_longpoll,
 };

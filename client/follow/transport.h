@@ -56,7 +56,7 @@ struct live {
     void *user;
 
     /* The transport's */
-    void *own;
+    void *own;           /* behind this struct */
     struct fetch *fetch; /* NULL: none, or it has ended */
     struct buf held;     /* some of a message, or its bytes */
 
