@@ -25,6 +25,7 @@
  * and the check begins anew when that has come.
  */
 #include <fcntl.h>
+#include <libgen.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -52,9 +53,9 @@ is_held(const struct td_follower *f)
 
 /* The place of the last checkpoint, or of evidence, in the caller's files. */
 static struct file_path
-name_of(const struct td_follower *f, const char *what)
+path_of(const struct td_follower *f, const char *what)
 {
-    return file_path("%s.%s-%016" PRIx64, f->client->checkpoint_name, what,
+    return file_path("%s.%s-%016" PRIx64, f->client->checkpoint_path, what,
                      fnv1a(FNV1A_BEGIN, slice_of(f->offered.url)));
 }
 
@@ -83,7 +84,6 @@ static bool
 load_kept(struct td_follower *f)
 {
     struct follower_checkpoint *c = &f->checkpoint;
-    const char *dir = f->client->checkpoint_dir; /* with its "/", or "." */
     const char *given = f->client->checkpoint_kept;
     struct problem why = {""};
     struct file_path path;
@@ -93,9 +93,8 @@ load_kept(struct td_follower *f)
     if (c->kept.max > 0)
         return true;
     c->kept.max = NOTE_BYTES_MAX;
-    if (dir) {
-        path = file_path("%s%s", strcmp(dir, ".") ? dir : "",
-                         name_of(f, "checkpoint").text);
+    if (f->client->checkpoint_path) {
+        path = path_of(f, "checkpoint");
         room = buf_room(&c->kept, NOTE_BYTES_MAX);
         if (!room)
             return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
@@ -118,10 +117,13 @@ static enum status
 store(struct td_follower *f, const char *what, struct slice text,
       struct problem *why)
 {
-    return f->client->checkpoint_dir
-               ? file_store_in(f->client->checkpoint_dir, name_of(f, what).text,
-                               text, false, why)
-               : STATUS_OK;
+    struct file_path dir, name;
+
+    if (!f->client->checkpoint_path)
+        return STATUS_OK;
+    dir = name = path_of(f, what);
+    return file_store_in(dirname(dir.text), basename(name.text), text, false,
+                         why);
 }
 
 /* Tells the caller of the checkpoint (td_on_checkpoint). */
@@ -207,7 +209,7 @@ refuse(struct td_follower *f, const char *fault, const char *root,
     struct follower_checkpoint *c = &f->checkpoint;
     struct buf both = {.max = 3 * NOTE_BYTES_MAX};
     struct problem reason, unkept = {""};
-    const char *dir = f->client->checkpoint_dir; /* with its "/", or "." */
+    const char *path = f->client->checkpoint_path;
 
     if (!strcmp(fault, "digest"))
         buf_add_format(&both, "%s-%" PRIu64 " %s\n", c->at.epoch, c->at.seq,
@@ -222,12 +224,11 @@ refuse(struct td_follower *f, const char *fault, const char *root,
     buf_add_slice(&both, proof);
     (void)!store(f, "evidence", buf_slice(&both), &unkept);
     buf_fini(&both);
-    problem(&reason, STATUS_REWOUND, "%.700s%s%s%s", why->text,
-            !dir ? "" : "; evidence: ",
-            !dir || unkept.rc || !strcmp(dir, ".") ? "" : dir,
-            !dir        ? ""
+    problem(&reason, STATUS_REWOUND, "%.700s%s%s", why->text,
+            !path ? "" : "; evidence: ",
+            !path       ? ""
             : unkept.rc ? unkept.text
-                        : name_of(f, "evidence").text);
+                        : path_of(f, "evidence").text);
     follower_drop_check(f);
     buf_clear(&c->kept); /* the caller may accept the new one */
     c->signed_to.epoch[0] = c->proven.epoch[0] = '\0';

@@ -134,7 +134,7 @@ leave(struct live *live, bool is_asked)
     set->part = NULL;
     set->is_pending = is_asked && set->connection == s->n_connections;
     s->n_parts--;
-    if (set->is_pending && s->is_open)
+    if (set->is_pending && s->live && s->live->is_answered)
         work_soon(s);
     s->events.on_joined(shared->number, false, s->user);
 }
@@ -243,7 +243,7 @@ on_work(void *user)
 {
     struct shared_stream *s = user;
 
-    if (s->live && !s->is_open) /* on_open does it */
+    if (s->live && !s->live->is_answered) /* on_open does it */
         return;
     if (s->live && s->transport == TD_WEBSOCKET) {
         send_commands(s);
@@ -454,7 +454,6 @@ on_stream_end(const struct live_end *end, void *user)
     bool is_lost = end->how == LIVE_LOST || end->how == LIVE_MEMORY;
 
     s->live = NULL;
-    s->is_open = false;
     if (end->how == LIVE_UNFIT && s->transport == TD_WEBSOCKET)
         transport_choice_unfit(host_choice(s), TD_WEBSOCKET, clock_steady_ms());
     timer_stop(&s->work);
@@ -487,7 +486,6 @@ on_open(void *user)
 {
     struct shared_stream *s = user;
 
-    s->is_open = true;
     if (s->transport == TD_WEBSOCKET) {
         send_commands(s);
         return;
@@ -533,7 +531,6 @@ connect_stream(struct shared_stream *s)
 {
     int64_t now_ms;
 
-    s->is_open = false;
     s->n_heard = 0;
     s->n_connections++;
     s->heartbeat_ms = clock_steady_ms();

@@ -74,7 +74,6 @@ struct shared_stream {
     unsigned transport;             /* of `live` */
     struct live *live;              /* NULL: none */
     uint64_t n_connections;
-    bool is_open;       /* the broker has accepted `live` */
     bool was_heard;     /* a message ever came */
     unsigned n_heard;   /* messages of this connection */
     unsigned n_refused; /* WebSockets without a message, or 429, in a row */

@@ -48,7 +48,6 @@
 struct websocket {
     struct live *live;
     struct lws_link link;
-    bool is_open;
     bool is_used;         /* a frame has come */
     bool is_flow_stopped; /* the library reads nothing for now */
     uint64_t n_left;      /* bytes of the frame that come, at the last look */
@@ -313,7 +312,7 @@ send_websocket(struct live *live, struct slice text)
     struct websocket *w = live->own;
     static const char head[LWS_PRE];
 
-    if (live->is_over || !w->is_open || !w->link.wsi ||
+    if (live->is_over || !live->is_answered || !w->link.wsi ||
         w->outbox.size + text.size > SEND_MAX)
         return false;
     buf_add(&w->outbox, &text.size, sizeof(text.size));
@@ -339,7 +338,6 @@ on_event(enum lws_callback_reasons what, void *in, size_t size, void *user)
         on_refused(w, in ? in : "", in ? size : 0);
         return 0;
     case LWS_CALLBACK_CLIENT_ESTABLISHED:
-        w->is_open = true;
         live_heard(w->live);
         return 0;
     case LWS_CALLBACK_CLIENT_RECEIVE:
@@ -385,13 +383,14 @@ continue_websocket(struct live *live)
     if (live->is_late) {
         /* Some of a frame may have come since the last look: it may be long,
          * and come slowly. */
-        w->n_left = w->link.wsi && w->is_open
+        w->n_left = w->link.wsi && live->is_answered
                         ? lws_remaining_packet_payload(w->link.wsi)
                         : 0;
         if (w->n_left > 0 && w->n_left != before)
             live_heard(live);
     }
-    if (!w->is_open || !w->link.wsi || w->is_flow_stopped == live->is_paused)
+    if (!live->is_answered || !w->link.wsi ||
+        w->is_flow_stopped == live->is_paused)
         return;
     w->is_flow_stopped = live->is_paused;
     lws_rx_flow_control(w->link.wsi, !w->is_flow_stopped);

@@ -255,8 +255,7 @@ td_close(struct td_client *client)
     text_set_fini(&client->accepts);
     address_policy_fini(&client->reach);
     free(client->trust);
-    free(client->checkpoint_dir);
-    free(client->checkpoint_name);
+    free(client->checkpoint_path);
     free(client->checkpoint_kept);
     if (client->stop_fd >= 0)
         close(client->stop_fd);

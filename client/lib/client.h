@@ -42,12 +42,12 @@ struct td_client {
     bool reads_all;            /* td_full_audits */
     void (*on_progress)(const struct td_progress *p, void *user); /* or NULL */
     void *progress_user;
-    struct trust *trust; /* td_trust; NULL: no key is known */
-    unsigned key_lag_ms; /* td_key_lag; 0: changes wait for a signed tree */
-    bool checks;         /* td_keep_checkpoints; the files: */
-    char *checkpoint_dir, *checkpoint_name; /* or NULL */
-    char *checkpoint_kept;                  /* td_on_checkpoint; or NULL */
-    td_checkpoint_fn *on_checkpoint;        /* or NULL */
+    struct trust *trust;   /* td_trust; NULL: no key is known */
+    unsigned key_lag_ms;   /* td_key_lag; 0: changes wait for a signed tree */
+    bool checks;           /* td_keep_checkpoints; the files: */
+    char *checkpoint_path; /* they begin so; or NULL */
+    char *checkpoint_kept; /* td_on_checkpoint; or NULL */
+    td_checkpoint_fn *on_checkpoint; /* or NULL */
     void *checkpoint_user;
     struct td_checkpoint checkpoint; /* td_checkpoint; origin "": none */
     struct problem problem;          /* of the last public call */

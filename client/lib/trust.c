@@ -365,23 +365,13 @@ td_checkpoint(struct td_client *client)
 enum td_status
 td_keep_checkpoints(struct td_client *client, const char *path)
 {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    char *dir = NULL, *name = NULL;
+    char *copy = path ? strdup(path) : NULL;
 
     client_begin(client);
-    if (path) {
-        dir = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-        name = strdup(slash ? slash + 1 : path);
-    }
-    if (path && (!dir || !name)) {
-        free(dir);
-        free(name);
+    if (path && !copy)
         return client_end(client, problem_memory(&client->problem));
-    }
-    free(client->checkpoint_dir);
-    free(client->checkpoint_name);
-    client->checkpoint_dir = dir;
-    client->checkpoint_name = name;
+    free(client->checkpoint_path);
+    client->checkpoint_path = copy;
     client->checks = true;
     return client_end(client, STATUS_OK);
 }
