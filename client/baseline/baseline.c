@@ -78,10 +78,8 @@ baseline_place_head(struct baseline_place *place,
     }
 }
 
-/* Attempts to get a document or a package, and the longest pause between two,
- * unless the server asks for longer. */
-#define ATTEMPTS      5
-#define PAUSE_MOST_MS 30000
+/* Attempts to get a document or a package. */
+#define ATTEMPTS 5
 
 /* Readings of a list that changes while it is read. */
 #define READINGS_MOST 3
@@ -491,7 +489,7 @@ waits_for_retry(struct baseline *b, const struct problem *why)
     if (why->rc != STATUS_UNREACHABLE || ++b->n_attempts == ATTEMPTS ||
         (b->plan.patience_s && why->retry_after_s > b->plan.patience_s))
         return false;
-    ms = pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+    ms = pause_asked(&b->pause_ms, PAUSE_LONGEST, why->retry_after_s);
     timer_start(&b->turn, ms);
     if (b->plan.on_wait && !b->now.is_package)
         b->plan.on_wait(&copy, ms, b->user); /* last: may free `b` */

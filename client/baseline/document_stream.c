@@ -15,8 +15,6 @@
 #include "client/lib/temporary_file.h"
 #include "client/source/entry_copy.h"
 
-#define REDIRECTS 10
-
 /* The server waits when more bytes than this are unread; a fetch hands over at
  * most 128 KiB at once. */
 #define HELD_MOST (64 * 1024)
@@ -308,7 +306,7 @@ document_stream_start(struct td_client *client, const char *url,
     struct fetch_request request = {
         .url = url,
         .headers = headers,
-        .redirects = REDIRECTS,
+        .redirects = FETCH_REDIRECTS,
         .takes_gzip = true,
     };
 

@@ -6,10 +6,6 @@
 #include "base/clock.h"
 #include "client/lib/pause.h"
 
-/* A broker that ends loses all its clients at once: they return spread over so
- * many milliseconds. */
-#define PAUSE_FAREWELL 1000
-
 /* States */
 
 static void
@@ -305,8 +301,7 @@ follower_trouble(struct td_follower *f, const struct problem *why)
 
     if (f->attempts.n_heard)
         f->attempts.pause_ms = PAUSE_FIRST;
-    ms = pause_asked(&f->attempts.pause_ms, FOLLOWER_PAUSE_LAST,
-                     copy.retry_after_s);
+    ms = pause_asked(&f->attempts.pause_ms, PAUSE_LONGEST, copy.retry_after_s);
     if (is_farewell && !copy.retry_after_s)
         ms = pause_chance(PAUSE_FAREWELL);
     if (!follower_is_patient(f, &copy, &ms))

@@ -43,9 +43,6 @@
 #include "client/survey/survey.h"
 #include "proto/tlog/tree.h"
 
-/* Most milliseconds between two attempts. */
-#define FOLLOWER_PAUSE_LAST 30000
-
 /* The states, each with the only objects that it has. */
 enum follower_state {
     FOLLOWER_SEEKING,     /* reading: a discovery */

@@ -10,8 +10,6 @@
 /* After so many guesses the search halves the lists that are left. */
 #define GUESSES_MAX 4
 
-#define REDIRECTS_MAX 10
-
 /* Where a piece ends. */
 #define PIECE_ENTRIES 2000
 #define PIECE_BYTES   (512 * 1024)
@@ -299,7 +297,7 @@ ask_list(struct list_reader *r, struct coming_list *list, size_t i,
         .url = r->parts.all[i].url,
         .headers = headers,
         .max_bytes = LIST_READER_LIST_MAX,
-        .redirects = REDIRECTS_MAX,
+        .redirects = FETCH_REDIRECTS,
         .keeps_coding = true, /* a worker inflates it */
         .silence_s = r->silence_s,
     };

@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "client/follow/follower.h"
+#include "client/lib/pause.h"
 #include "client/lib/trust.h"
 #include "proto/fnv1a.h"
 
@@ -193,7 +194,7 @@ fail(struct td_follower *f, const struct problem *why)
     struct follower_checkpoint *c = &f->checkpoint;
     bool is_awaited = f->state == FOLLOWER_PROVING || is_held(f);
 
-    c->due_ms = is_awaited ? 0 : clock_steady_ms() + FOLLOWER_PAUSE_LAST;
+    c->due_ms = is_awaited ? 0 : clock_steady_ms() + PAUSE_LONGEST;
     follower_drop_check(f);
     if (why->rc != STATUS_UNREACHABLE)
         return follower_end(f, why);
@@ -239,15 +240,24 @@ refuse(struct td_follower *f, const char *fault, const char *root,
 
 static bool judge(struct td_follower *f);
 
-static bool
-ask(struct td_follower *f, const char *url, fetch_end_fn *on_end)
+/* Asks for the document at that address. */
+static bool __attribute__((format(printf, 3, 4)))
+ask(struct td_follower *f, fetch_end_fn *on_end, const char *format, ...)
 {
-    const struct fetch_request request = {.url = url,
-                                          .max_bytes = NOTE_BYTES_MAX,
-                                          .redirects = 5,
-                                          .silence_s = f->options.silence_s};
+    struct fetch_request request = {.max_bytes = NOTE_BYTES_MAX,
+                                    .redirects = 5,
+                                    .silence_s = f->options.silence_s};
+    char *url = NULL;
+    va_list args;
 
-    f->checkpoint.fetch = fetch_start(f->client, &request, NULL, on_end, f);
+    va_start(args, format);
+    if (vasprintf(&url, format, args) < 0)
+        url = NULL;
+    va_end(args);
+    request.url = url;
+    if (url)
+        f->checkpoint.fetch = fetch_start(f->client, &request, NULL, on_end, f);
+    free(url);
     return f->checkpoint.fetch || follower_fail(f, STATUS_MEMORY, NO_MEMORY);
 }
 
@@ -301,16 +311,10 @@ ask_tile(struct td_follower *f)
     const struct checkpoint_tile *tile = c->asked_tile;
     size_t prefix = strlen(f->offered.checkpoint) - strlen("checkpoint");
     char path[TILE_PATH_SIZE];
-    struct buf url = {.max = 65536};
-    bool is_asked;
 
     tree_tile_write(path, tile->level, tile->number, tile->wide);
-    buf_add_format(&url, "%.*stile/%s?%s%c", (int)prefix, f->offered.checkpoint,
-                   path, c->at.epoch, '\0');
-    is_asked = url.failed ? follower_fail(f, STATUS_MEMORY, NO_MEMORY)
-                          : ask(f, url.data, on_tile);
-    buf_fini(&url);
-    return is_asked;
+    return ask(f, on_tile, "%.*stile/%s?%s", (int)prefix, f->offered.checkpoint,
+               path, c->at.epoch);
 }
 
 /* The tile in memory, or a new one; NULL: no memory. */
@@ -491,7 +495,7 @@ on_text(struct fetch_answer *answer, const struct problem *why, void *user)
     c->fetch = NULL;
     if (!why->rc && answer->status == 404 && c->is_witnessed) {
         c->is_witnessed = false; /* none is cosigned yet: judge says so */
-        ask(f, f->offered.checkpoint, on_text);
+        ask(f, on_text, "%s", f->offered.checkpoint);
     } else if (take_answer(f, answer, why)) {
         c->text = answer->body;
         buf_init(&answer->body, 0);
@@ -503,18 +507,12 @@ static bool
 ask_checkpoint(struct td_follower *f)
 {
     struct follower_checkpoint *c = &f->checkpoint;
-    char *witnessed = NULL;
 
     c->asked_ms = clock_steady_ms();
     c->due_ms = c->asked_ms + CHECK_MS;
     c->is_witnessed = f->client->trust && f->client->trust->required > 0;
-    if (!c->is_witnessed)
-        return ask(f, f->offered.checkpoint, on_text);
-    if (asprintf(&witnessed, "%s?witnessed", f->offered.checkpoint) < 0)
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    ask(f, witnessed, on_text);
-    free(witnessed);
-    return true;
+    return ask(f, on_text, "%s%s", f->offered.checkpoint,
+               c->is_witnessed ? "?witnessed" : "");
 }
 
 static bool

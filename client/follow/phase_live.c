@@ -342,8 +342,8 @@ connect_again(struct td_follower *f)
         return follower_wait(f);
     if (!f->connection.is_news &&
         clock_steady_ms() - f->connection.connected_ms < POLL_SOON_MS)
-        return follower_rest(
-            f, pause_take(&f->attempts.pause_ms, FOLLOWER_PAUSE_LAST));
+        return follower_rest(f,
+                             pause_take(&f->attempts.pause_ms, PAUSE_LONGEST));
     f->attempts.pause_ms = PAUSE_FIRST;
     return follower_go(f);
 }

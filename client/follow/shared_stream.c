@@ -35,11 +35,6 @@
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 
-/* Most milliseconds between two attempts, and the time over which the clients
- * of a broker that ends spread their return. */
-#define PAUSE_LAST     30000
-#define PAUSE_FAREWELL 1000
-
 /* After so many WebSockets in a row without a message, events are tried; after
  * so many answers that this is too much, nothing is. */
 #define REFUSED_MAX 3
@@ -268,7 +263,7 @@ report_trouble(struct shared_stream *s, const struct problem *why)
     if (s->n_heard > 0)
         s->pause_ms = PAUSE_FIRST;
     pause_stream(s, why->text,
-                 pause_asked(&s->pause_ms, PAUSE_LAST, why->retry_after_s));
+                 pause_asked(&s->pause_ms, PAUSE_LONGEST, why->retry_after_s));
 }
 
 /* Tries the next transport. */

@@ -203,9 +203,6 @@ history_end_well(struct history *h)
  * then after pauses, together some three seconds. */
 #define LOOKS_MAX 5
 
-/* The longest pause before an attempt, unless the server asks for longer. */
-#define PAUSE_MOST_MS 30000
-
 static void
 wait_before_retry(struct history *h, unsigned ms)
 {
@@ -249,7 +246,7 @@ history_again(struct history *h)
     wait_before_retry(h,
                       h->retry.n_looks++ == 0
                           ? 0
-                          : pause_take(&h->retry.look_pause_ms, PAUSE_MOST_MS));
+                          : pause_take(&h->retry.look_pause_ms, PAUSE_LONGEST));
     return true;
 }
 
@@ -263,7 +260,7 @@ history_waits(struct history *h, const struct problem *why)
 
     if (why->rc != STATUS_UNREACHABLE || !h->plan.on_wait)
         return false;
-    ms = pause_asked(&h->retry.pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+    ms = pause_asked(&h->retry.pause_ms, PAUSE_LONGEST, why->retry_after_s);
     goes_on = h->plan.on_wait(why, &ms, h->user);
     if (h->retired.is_over)
         return true;

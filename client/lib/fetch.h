@@ -23,6 +23,9 @@
 #include "client/lib/client.h"
 #include "client/lib/host_places.h"
 
+/* Redirects that documents may take. */
+#define FETCH_REDIRECTS 10
+
 struct fetch;
 
 struct fetch_request {

@@ -8,6 +8,12 @@
 /* Milliseconds of the first pause, about. */
 #define PAUSE_FIRST 200
 
+/* The longest pause, unless the server asks for longer; and the time over which
+ * the clients of a broker that ends, which loses all at once, spread their
+ * return. */
+#define PAUSE_LONGEST  30000
+#define PAUSE_FAREWELL 1000
+
 /* A random number from 0 to `below` - 1. */
 unsigned pause_chance(unsigned below);
 

@@ -2,8 +2,6 @@
 
 #include "client/lib/fetch.h"
 
-#define REDIRECTS_MAX 10
-
 #define ACCEPT_XML "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"
 
 struct document_fetch {
@@ -141,7 +139,7 @@ document_fetch_start(struct td_client *client,
     struct fetch_request wanted = {
         .url = request->url,
         .headers = lines,
-        .redirects = REDIRECTS_MAX,
+        .redirects = FETCH_REDIRECTS,
         .takes_gzip = true,
         .silence_s = request->silence_s,
     };
