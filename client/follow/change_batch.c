@@ -33,7 +33,6 @@ change_batch_clear(struct change_batch *batch)
     arena_clear(&batch->arena);
     buf_clear(&batch->list);
     buf_clear(&batch->links);
-    batch->failed = false;
 }
 
 /* Returns a terminated copy; NULL where `text` is empty. */
@@ -46,7 +45,7 @@ add_text(struct change_batch *batch, struct slice text)
         return NULL;
     copy = arena_take(&batch->arena, text.size + 1);
     if (!copy) {
-        batch->failed = true;
+        batch->list.failed = true;
         return NULL;
     }
     memcpy(copy, text.data, text.size);
@@ -75,7 +74,7 @@ add_time(struct change_batch *batch, int64_t us, bool is_event)
 static bool
 is_failed(const struct change_batch *batch)
 {
-    return batch->failed || batch->list.failed || batch->links.failed;
+    return batch->list.failed || batch->links.failed;
 }
 
 struct td_change *

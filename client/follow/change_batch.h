@@ -24,10 +24,9 @@
 struct change_batch {
     enum td_form form;
     struct arena arena; /* strings */
-    struct buf list;    /* struct td_change */
-    struct buf links;   /* struct td_link, of all changes in order */
-    struct buf line;    /* a fragment, before it becomes a text */
-    bool failed;        /* no memory for a string */
+    struct buf list;  /* struct td_change; failed, too, for want of a string */
+    struct buf links; /* struct td_link, of all changes in order */
+    struct buf line;  /* a fragment, before it becomes a text */
 };
 
 void change_batch_init(struct change_batch *batch, enum td_form form);

@@ -26,9 +26,8 @@
 
 struct file {
     char *path;
-    char epoch[EPOCH_SIZE + 1];
-    uint64_t after, last;
-    uint64_t number; /* in its name; 0: none */
+    struct coverage covers; /* epoch, after, last */
+    uint64_t number;        /* in its name; 0: none */
     bool is_closed;
     char *damage; /* why its root cannot be read; NULL: it can */
 };
@@ -116,9 +115,8 @@ look_at(struct verify *v, struct files *files, const char *path)
     enum status rc = STATUS_MEMORY;
 
     /* "/.../000000000012.xml.gz": 12; 0: another name. */
-    if (name.size < 12 + 4 || memcmp(name.data + name.size - 4, ".xml", 4) ||
-        !number_read((struct slice){name.data, name.size - 4}, &file.number))
-        file.number = 0;
+    if (list_name_is_numbered(name))
+        (void)number_read(slice_take(&name, '.'), &file.number);
     if (proof)
         rc = feed_file(path, proof, true, NULL, &why);
     if (rc == STATUS_IO || rc == STATUS_MEMORY) {
@@ -128,9 +126,7 @@ look_at(struct verify *v, struct files *files, const char *path)
     }
     head = list_proof_head(proof);
     if (head) {
-        memcpy(file.epoch, head->covers.epoch, sizeof(file.epoch));
-        file.after = head->covers.after;
-        file.last = head->covers.last;
+        file.covers = head->covers;
         file.is_closed = head->covers.until_us != DATETIME_NONE;
     } else if (file.number > 0 && !list_proof_is_another(proof)) {
         file.damage = strdup(why.text[0] ? why.text : "it ends too soon");
@@ -140,7 +136,7 @@ look_at(struct verify *v, struct files *files, const char *path)
     }
     list_proof_free(proof);
     file.path = strdup(path);
-    if (file.path && (file.damage || file.epoch[0]) &&
+    if (file.path && (file.damage || file.covers.epoch[0]) &&
         ONE_MORE(files->each, &files->capacity, files->n)) {
         files->each[files->n++] = file;
         return STATUS_OK;
@@ -209,14 +205,14 @@ place_damaged(struct files *files)
 
         if (!damaged->damage)
             continue;
-        damaged->after = UINT64_MAX;
+        damaged->covers.after = UINT64_MAX;
         for (size_t j = 0; j < files->n; j++) {
             const struct file *other = &files->each[j];
 
             if (!other->damage && other->number > damaged->number &&
                 other->number < number) {
                 number = other->number;
-                damaged->after = other->after;
+                damaged->covers.after = other->covers.after;
             }
         }
     }
@@ -232,12 +228,12 @@ static int
 compare_lists(const void *one, const void *other)
 {
     const struct file *a = one, *b = other;
-    int order = compare_numbers(a->after, b->after);
+    int order = compare_numbers(a->covers.after, b->covers.after);
 
     if (!order)
         order = (a->damage == NULL) - (b->damage == NULL);
     if (!order)
-        order = compare_numbers(a->last, b->last);
+        order = compare_numbers(a->covers.last, b->covers.last);
     if (!order)
         order = a->is_closed - b->is_closed;
     return order ? order : strcmp(a->path, b->path);
@@ -293,7 +289,8 @@ check_copy(struct verify *v, const struct file *copy, const struct file *list)
         rc = check_file(v, list->path, &chain, &expected, copy->path, &second);
     if (rc || !copy->is_closed)
         return rc;
-    if (copy->last == list->last && digest_is_equal(&first, &second))
+    if (copy->covers.last == list->covers.last &&
+        digest_is_equal(&first, &second))
         return STATUS_OK;
     problem_set(&why, "a closed list is there twice, with other bytes: %.400s",
                 copy->path);
@@ -321,7 +318,7 @@ check_all(struct verify *v, const struct files *files)
             break;
         }
         while (last + 1 < files->n && !files->each[last + 1].damage &&
-               files->each[last + 1].after == f->after)
+               files->each[last + 1].covers.after == f->covers.after)
             last++;
         for (f = &files->each[last]; i < last && !rc; i++)
             rc = check_copy(v, &files->each[i], f);
@@ -359,7 +356,7 @@ verify_files(struct verify *v, const char *dir)
             continue;
         if (!first)
             first = f;
-        if (strcmp(first->epoch, f->epoch) &&
+        if (strcmp(first->covers.epoch, f->covers.epoch) &&
             (size != folder_size(first->path) ||
              memcmp(f->path, first->path, size)))
             rc = client_fail(v->client, STATUS_INVALID,
