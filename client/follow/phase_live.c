@@ -221,13 +221,11 @@ begin_live(struct td_follower *f)
     if (f->how.until_caught_up && f->place.has_goal &&
         f->place.order.at.seq == f->place.goal.seq &&
         !strcmp(f->place.order.at.epoch, f->place.goal.epoch)) {
-        if (follower_checkpoint_is_due(f, true))
-            return f->phases[FOLLOWER_PROVING]->begin(f);
+        if (follower_checkpoint_is_due(f, true) || !f->place.order.has_digest ||
+            !f->offered.memory || f->shared.stream)
+            return follower_reach(f);
         problem_clear(&f->gone);
-        return f->place.order.has_digest && f->offered.memory &&
-                       !f->shared.stream
-                   ? f->phases[FOLLOWER_CHECKING]->begin(f)
-                   : follower_fail(f, STATUS_OK, "%s", "");
+        return f->phases[FOLLOWER_CHECKING]->begin(f);
     }
     if (catch_up_pays(f))
         return f->phases[FOLLOWER_CATCHING_UP]->begin(f);
@@ -384,9 +382,8 @@ handle_end(struct td_follower *f)
     case LIVE_CLOSED:
         return end_closed(f, end);
     case LIVE_BROKEN:
-        return follower_fail(f, STATUS_MALFORMED, "%s", why->text);
     case LIVE_MEMORY:
-        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        return follower_end(f, why);
     case LIVE_ENOUGH: /* not here: deliver has freed the connection */
     case LIVE_LOST:
         break;

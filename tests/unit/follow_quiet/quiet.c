@@ -368,7 +368,9 @@ quiet_end(enum live_how how, unsigned code, const char *why)
 {
     struct live_end end = {.how = how, .code = code};
 
-    problem(&end.why, STATUS_UNREACHABLE, "%s", why);
+    problem(&end.why,
+            how == LIVE_BROKEN ? STATUS_MALFORMED : STATUS_UNREACHABLE, "%s",
+            why);
     end_live(&end);
 }
 
