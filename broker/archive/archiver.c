@@ -9,14 +9,18 @@
 /* Between two tries to delete what cannot be deleted. */
 static const struct backoff purge_pauses = {ROUND_US, 300 * ROUND_US};
 
-/* Another broker may have retired the list. */
+/* Another broker may have retired the list. The framework log has neither
+ * state nor tree. */
 static bool
-needs_retired(void *set, const struct list_info *list)
+needs_retired(void *user, const struct list_info *list)
 {
+    struct set *set = user;
     bool needs = contents_needs(set, list);
 
-    needs |= checkpoints_need_retired(set, list);
-    return state_fold_needs_retired(set, list) || needs;
+    if (set == set->registry->framework)
+        return needs;
+    needs |= checkpoints_need(set, list);
+    return state_fold_needs(set, list) || needs;
 }
 
 /* Deletes some files of removed sets and retired lists. No pin begins

@@ -436,7 +436,6 @@ advance_some(struct chore *chore)
     enum status rc = STATUS_GONE;
     bool is_more = false;
 
-    folds_drop_removed(&c->trees);
     set = turn_next(&c->turn);
     if (!set)
         return false;
@@ -466,8 +465,8 @@ advance_some(struct chore *chore)
                     &why);
 }
 
-static bool
-needs(struct set *set, const struct list_info *list)
+bool
+checkpoints_need(struct set *set, const struct list_info *list)
 {
     struct tree_progress *n = &set->progress->tree;
 
@@ -476,14 +475,6 @@ needs(struct set *set, const struct list_info *list)
     if (n->wanted < list->last)
         n->wanted = list->last;
     return true;
-}
-
-bool
-checkpoints_need_retired(void *set, const struct list_info *list)
-{
-    struct set *s = set;
-
-    return s != s->registry->framework && needs(s, list);
 }
 
 /* Reports an unusable file once for each change of it. */
@@ -499,21 +490,15 @@ look_for_keys(struct chore *chore)
              diag_text("error", why.text));
 }
 
-static void
-end_folding(struct chore *chore)
-{
-    folds_fini(&list_entry(chore, struct checkpoints, chore)->trees);
-}
-
 void
 checkpoints_init(struct checkpoints *c, struct registry *registry)
 {
     memset(c, 0, sizeof(*c));
     c->chore = (struct chore){.look = look_for_keys,
                               .turn = &c->turn,
+                              .folds = &c->trees,
                               .step = advance_some,
-                              .needs = needs,
-                              .end = end_folding};
+                              .needs = checkpoints_need};
     c->rest_us = REST_US;
     folds_init(&c->trees, &tree_folding);
     turn_init(&c->turn, TURN_TREE, registry, wants_turn, c);

@@ -18,7 +18,6 @@
 #pragma once
 
 #include "broker/archive/chore.h"
-#include "broker/archive/folds.h"
 #include "broker/state/tree_db.h"
 #include "proto/tlog/note.h"
 
@@ -33,8 +32,8 @@ struct checkpoints {
 void checkpoints_init(struct checkpoints *checkpoints,
                       struct registry *registry);
 
-/* Another broker may have retired the list: as chore.needs. */
-bool checkpoints_need_retired(void *set, const struct list_info *list);
+/* As chore.needs. */
+bool checkpoints_need(struct set *set, const struct list_info *list);
 
 /* How many entries of this epoch the key has signed, as far as files beside the
  * closed lists say; 0: none. May block. */

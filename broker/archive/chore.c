@@ -22,13 +22,21 @@ chores_look(const struct list *chores)
 }
 
 bool
+chore_step(struct chore *chore)
+{
+    if (chore->folds)
+        folds_drop_removed(chore->folds);
+    return chore->step && chore->step(chore);
+}
+
+bool
 chores_step(const struct list *chores)
 {
     struct chore *chore;
     bool is_more = false;
 
     list_walk (chore, chores, node)
-        is_more |= chore->step && chore->step(chore);
+        is_more |= chore_step(chore);
     return is_more;
 }
 
@@ -39,6 +47,8 @@ chores_end(struct list *chores)
         struct chore *last = list_entry(chores->prev, struct chore, node);
 
         list_remove(&last->node);
+        if (last->folds)
+            folds_fini(last->folds);
         if (last->end)
             last->end(last);
     }

@@ -11,8 +11,8 @@
  */
 #pragma once
 
+#include "broker/archive/folds.h"
 #include "broker/log/log.h"
-#include "broker/sets/registry.h"
 
 /* Each function may be NULL. */
 struct chore {
@@ -21,6 +21,10 @@ struct chore {
     /* Finds out what is due. */
     void (*look)(struct chore *chore);
     struct turn *turn; /* each look makes it due; may be NULL */
+
+    /* Databases that it folds: those of removed sets are closed before each
+     * step, and all at its end; may be NULL. */
+    struct folds *folds;
 
     /* Takes milliseconds, or stops when the log is ending (log_ending). false:
      * there is nothing to do, or it cannot be done now. */
@@ -40,7 +44,8 @@ bool chore_has_room(struct registry *registry);
 void chore_look(struct chore *chore);
 void chores_look(const struct list *chores);
 
-/* One step of each; false: none has more to do. */
+/* One step, and one of each; false: there is no more to do. */
+bool chore_step(struct chore *chore);
 bool chores_step(const struct list *chores);
 
 /* Ends all, and leaves the list empty. */

@@ -846,7 +846,6 @@ contents_some(struct chore *chore)
     bool is_more = true;
     enum status rc = STATUS_OK;
 
-    folds_drop_removed(&c->opened);
     if (!c->turn.is_due && list_is_empty(&c->turn.waiting.clients))
         return false; /* no set wants a turn */
     if (end_one_pin(c))
@@ -875,13 +874,6 @@ contents_some(struct chore *chore)
 
 /* Life */
 
-/* Pins can still end. */
-static void
-contents_close(struct chore *chore)
-{
-    folds_fini(&list_entry(chore, struct contents, chore)->opened);
-}
-
 void
 contents_free(struct contents *c)
 {
@@ -905,10 +897,11 @@ contents_new(struct contents **contents, struct registry *registry,
     struct contents *c = memory_new(1, sizeof(*c));
     enum status rc;
 
+    /* Pins can end after the end of the chore. */
     c->chore = (struct chore){.turn = &c->turn,
+                              .folds = &c->opened,
                               .step = contents_some,
-                              .needs = contents_needs,
-                              .end = contents_close};
+                              .needs = contents_needs};
     c->registry = registry;
     snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
              registry->config->data);

@@ -31,7 +31,6 @@
 #pragma once
 
 #include "broker/archive/chore.h"
-#include "broker/archive/folds.h"
 #include "broker/base/client_limits.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"

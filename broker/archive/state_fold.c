@@ -36,14 +36,6 @@ state_fold_needs(struct set *set, const struct list_info *list)
     return true;
 }
 
-bool
-state_fold_needs_retired(void *set, const struct list_info *list)
-{
-    struct set *s = set;
-
-    return s != s->registry->framework && state_fold_needs(s, list);
-}
-
 /* Sets *list to the first Resource List or Dump that all brokers serve and this
  * one has not built, though its state has not passed the position of that.
  * STATUS_NOT_FOUND: there is none. Those with higher numbers have later
@@ -360,7 +352,6 @@ folding_some(struct chore *chore)
     bool is_more = false;
     enum status rc = STATUS_GONE;
 
-    folds_drop_removed(&f->states);
     set = turn_next(&f->turn);
     if (!set)
         return false;
@@ -379,20 +370,14 @@ folding_some(struct chore *chore)
                     &why);
 }
 
-static void
-folding_end(struct chore *chore)
-{
-    folds_fini(&list_entry(chore, struct state_fold, chore)->states);
-}
-
 void
 state_fold_init(struct state_fold *f, struct registry *registry)
 {
     memset(f, 0, sizeof(*f));
     f->chore = (struct chore){.turn = &f->turn,
+                              .folds = &f->states,
                               .step = folding_some,
-                              .needs = state_fold_needs,
-                              .end = folding_end};
+                              .needs = state_fold_needs};
     f->rest_us = REST_US;
     f->lag = LAG;
     folds_init(&f->states, &resources_folding);

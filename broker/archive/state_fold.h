@@ -23,7 +23,6 @@
 #pragma once
 
 #include "broker/archive/chore.h"
-#include "broker/archive/folds.h"
 #include "broker/sets/registry.h"
 #include "broker/state/resources.h"
 
@@ -64,10 +63,6 @@ bool state_fold_is_known(const struct set *set);
 /* True if entries of the list are not in the state on the disk yet, where no
  * crash can take them from. Then asks the fold for them. */
 bool state_fold_needs(struct set *set, const struct list_info *list);
-
-/* The same of a list that another broker of the cluster may have retired, for
- * log_purge. The framework log has no state. */
-bool state_fold_needs_retired(void *set, const struct list_info *list);
 
 /* In a cluster: returns true and sets *list if this broker has a Resource List
  * to build from the state of the set. The fold stops at the position of that

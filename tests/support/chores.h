@@ -6,17 +6,14 @@
 
 #include "broker/archive/chore.h"
 
-static inline bool
-chore_step(struct chore *chore)
-{
-    return chore->step && chore->step(chore);
-}
-
 static inline void
 chore_end(struct chore *chore)
 {
-    if (chore->end)
-        chore->end(chore);
+    struct list alone;
+
+    list_init(&alone);
+    list_append(&alone, &chore->node);
+    chores_end(&alone);
 }
 
 #endif

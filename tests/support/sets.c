@@ -254,6 +254,14 @@ sets_retain(struct sets *s)
     chore_look(&retaining.chore);
 }
 
+static bool
+needs_retired(void *user, const struct list_info *list)
+{
+    struct set *set = user;
+
+    return set != set->registry->framework && state_fold_needs(set, list);
+}
+
 void
 sets_purge(struct sets *s)
 {
@@ -261,7 +269,6 @@ sets_purge(struct sets *s)
     bool is_done = false;
 
     while (!is_done)
-        if (log_purge(s->registry->log, state_fold_needs_retired, &is_done,
-                      &why))
+        if (log_purge(s->registry->log, needs_retired, &is_done, &why))
             fail_msg("%s", why.text);
 }
