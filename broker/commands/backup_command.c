@@ -25,17 +25,16 @@ command_missing(const char *text, void *user)
     fprintf(stderr, "tidingsd %s: missing: %s\n", command->name, text);
 }
 
-/* Returns the exit code of a command; a failure if files are missing. */
-static enum exit_code
-end_command(const struct command *command, uint64_t n_missing)
+enum exit_code
+command_end_missing(const struct command *command, uint64_t n, const char *from)
 {
-    if (n_missing == 0)
+    if (n == 0)
         return EXIT_GOOD;
     fflush(stdout);
     fprintf(stderr,
             "tidingsd %s: all else is there, but %" PRIu64
-            " of the files named above cannot be read\n",
-            command->name, n_missing);
+            " of the files named above cannot be read%s%s\n",
+            command->name, n, *from ? " at " : "", from);
     return EXIT_FAILED;
 }
 
@@ -74,7 +73,7 @@ run_backup(const struct arguments *given)
     printf("the backup is in %s; to make a data directory of it:\n"
            "tidingsd restore %s --data NEW\n",
            did.dir, did.dir);
-    return end_command(&backup_command, did.n_missing);
+    return command_end_missing(&backup_command, did.n_missing, "");
 }
 
 static const struct option backup_rows[] = {
@@ -241,7 +240,7 @@ run_restore(const struct arguments *given)
     printf("restored %" PRIu64 " files of %" PRIu64 " bytes\n", did.n_files,
            did.bytes);
     print_next(values);
-    return end_command(&restore_command, did.n_missing);
+    return command_end_missing(&restore_command, did.n_missing, "");
 }
 
 static const struct option restore_rows[] = {

@@ -53,7 +53,7 @@ options_of(const struct values *values)
 /* The data directory of a stopped broker */
 
 struct copy {
-    int lock;
+    int lock; /* -1: not taken */
     struct engine *engine;
     atomic_size_t forms;
     struct journal_place place;
@@ -89,12 +89,6 @@ copy_close(struct copy *copy)
     file_close(&copy->lock);
 }
 
-static void
-copy_init(struct copy *copy)
-{
-    *copy = (struct copy){.lock = -1, .heads.max = SIZE_MAX};
-}
-
 /* Reads a directory whose lock this process has. */
 static enum status
 copy_read(struct copy *copy, const char *dir, struct problem *why)
@@ -111,10 +105,8 @@ copy_read(struct copy *copy, const char *dir, struct problem *why)
 static enum status
 copy_open(struct copy *copy, const char *dir, struct problem *why)
 {
-    enum status rc;
+    enum status rc = file_lock(dir, &copy->lock, why);
 
-    copy_init(copy);
-    rc = file_lock(dir, &copy->lock, why);
     return rc ? rc : copy_read(copy, dir, why);
 }
 
@@ -195,7 +187,7 @@ run_begin(const struct arguments *given)
     const struct values *values = given->values;
     struct journal_place place;
     struct problem why = {""};
-    struct copy copy;
+    struct copy copy = {.lock = -1, .heads.max = SIZE_MAX};
     uint64_t n_given = 0;
     enum status rc = pg_check_address(values->cluster, &why);
 
@@ -293,10 +285,9 @@ join(const struct values *values, struct backup_fetch *fetch,
      struct journal_place *place, struct problem *why)
 {
     const struct pg_options pg = options_of(values);
-    struct copy copy;
+    struct copy copy = {.lock = -1, .heads.max = SIZE_MAX};
     enum status rc = backup_fetch(fetch, why);
 
-    copy_init(&copy);
     if (!rc)
         rc = copy_read(&copy, values->data, why);
     *place = copy.place;
@@ -347,14 +338,7 @@ run_join(const struct arguments *given)
            "--public-url %s\n",
            fetch.n_files, fetch.bytes, place.n, values->data,
            cluster.public_url);
-    if (fetch.n_missing == 0)
-        return EXIT_GOOD;
-    fflush(stdout);
-    fprintf(stderr,
-            "tidingsd cluster join: all else is there, but %" PRIu64
-            " of the files named above cannot be read at %s\n",
-            fetch.n_missing, values->from);
-    return EXIT_FAILED;
+    return command_end_missing(given->command, fetch.n_missing, values->from);
 }
 
 static const struct option join_rows[] = {
@@ -575,7 +559,7 @@ run_leave(const struct arguments *given)
     const struct pg_options options = options_of(&values);
     bool has_copy = values.data[0] != '\0';
     struct problem why = {""};
-    struct copy copy;
+    struct copy copy = {.lock = -1, .heads.max = SIZE_MAX};
     struct pg_leaving leaving = {.name = values.cluster_name,
                                  .place = has_copy ? &copy.place : NULL,
                                  .gives_up = values.give_up,
@@ -587,7 +571,6 @@ run_leave(const struct arguments *given)
     if (!values.cluster_name[0] &&
         gethostname(values.cluster_name, sizeof(values.cluster_name) - 1))
         values.cluster_name[0] = '\0';
-    copy_init(&copy);
     if (!rc && has_copy)
         rc = copy_open(&copy, values.data, &why);
     if (!rc && has_copy && !journal_place_is_set(&copy.place) &&

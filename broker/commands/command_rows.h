@@ -11,6 +11,11 @@ extern const struct command backup_command, restore_command;
 /* Prints a file that a backup lacks; `user` is the command. */
 void command_missing(const char *text, void *user);
 
+/* The exit code of a command that lacks `n` files, which it prints, of the
+ * broker at `from` ("": of this machine). */
+enum exit_code command_end_missing(const struct command *command, uint64_t n,
+                                   const char *from);
+
 /* bucket_command.c */
 extern const struct command bucket_check_command;
 
