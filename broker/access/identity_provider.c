@@ -1,11 +1,13 @@
 #include "broker/access/identity_provider.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 
 #include <openssl/crypto.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "broker/access/jwk_fetch.h"
@@ -114,37 +116,34 @@ provider_options_check(const struct provider_options *options,
 static enum status
 read_keys(struct jwk_set **keys, const char *path, struct problem *why)
 {
-    FILE *file = fopen(path, "re");
     enum status rc = STATUS_OK;
-    struct stat info;
+    struct stat info = {.st_mode = 0};
     struct buf text = {.max = JWK_SET_BYTES_MAX + 1};
-    mode_t mode;
-    char *room;
+    char *room = buf_room(&text, JWK_SET_BYTES_MAX + 1);
+    ssize_t size = 0;
 
-    if (!file)
-        return problem_errno(why, "cannot read the JWK set", path);
-    setvbuf(file, NULL, _IONBF, 0); /* no copy of a secret */
-    mode = fstat(fileno(file), &info) ? 0 : info.st_mode;
-    room = buf_room(&text, JWK_SET_BYTES_MAX + 1);
     if (!room)
         rc = problem_memory(why);
     else
-        text.size = fread(room, 1, JWK_SET_BYTES_MAX + 1, file);
-    if (ferror(file))
+        size = file_read(AT_FDCWD, path, room, JWK_SET_BYTES_MAX + 1);
+    if (size < 0)
         rc = problem_errno(why, "cannot read the JWK set", path);
-    fclose(file);
+    else
+        text.size = (size_t)size;
+    (void)!stat(path, &info);
     if (!rc) {
         rc = jwk_set_read(keys, buf_slice(&text), false, why);
         if (rc)
             problem_prefix(why, rc, "%s: ", path);
-        else if (jwk_set_has_secret(*keys) && (mode & (S_IRWXG | S_IRWXO)))
+        else if (jwk_set_has_secret(*keys) &&
+                 (info.st_mode & (S_IRWXG | S_IRWXO)))
             diag(DIAG_WARNING, "access",
                  "the JWK set %s has a secret and is open to others (mode "
                  "%03o)",
-                 path, (unsigned)mode & 0777);
+                 path, (unsigned)info.st_mode & 0777);
     }
     if (text.data)
-        OPENSSL_cleanse(text.data, text.size); /* secrets of HS256 */
+        OPENSSL_cleanse(text.data, text.capacity); /* secrets of HS256 */
     buf_fini(&text);
     return rc;
 }
