@@ -361,10 +361,8 @@ bridging_add(struct bridge_config **bridges, size_t *n, struct slice name,
     if (name.size > BRIDGE_NAME_MAX)
         return problem(why, STATUS_INVALID, "a name has at most %d characters",
                        BRIDGE_NAME_MAX);
-    for (size_t i = 0; i < name.size; i++)
-        if (!strchr(allowed, name.data[i]))
-            return problem(why, STATUS_INVALID,
-                           "a name has a-z 0-9 _ and - only");
+    if (!slice_is_of(name, allowed))
+        return problem(why, STATUS_INVALID, "a name has a-z 0-9 _ and - only");
     larger = memory_grow(*bridges, *n + 1, sizeof(*larger));
     if (!larger)
         return problem_memory(why);
