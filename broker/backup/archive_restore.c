@@ -42,6 +42,10 @@ struct archive {
 
     struct engine *engine;
     atomic_size_t forms;
+
+    /* Of the set that is being written */
+    uint32_t id; /* 0: none yet */
+    const char *name;
 };
 
 /* Finding lists */
@@ -194,12 +198,17 @@ check_order(struct archive *a, struct problem *why)
 
 /* Writing the log */
 
+/* Commits an act of the set. */
 static enum status
 commit_act(struct archive *a, const struct act *act, struct problem *why)
 {
-    const struct commit commit = {.at_us = clock_now_us(), .acts = act, .n = 1};
+    struct act of_set = *act;
+    const struct commit commit = {
+        .at_us = clock_now_us(), .acts = &of_set, .n = 1};
     bool is_more;
 
+    of_set.set_id = a->id;
+    of_set.name = a->name;
     return a->engine->ops->commit(a->engine, &commit, &is_more, why);
 }
 
@@ -267,13 +276,11 @@ next_batch(void *user, uint64_t after, struct batch **batch,
 
 /* The set as it was before its first list; earlier lists are retired. */
 static enum status
-write_birth(struct archive *a, const struct published_list *first, uint32_t id,
+write_birth(struct archive *a, const struct published_list *first,
             struct problem *why)
 {
     struct act act = {
         .kind = ACT_BIRTH,
-        .set_id = id,
-        .name = first->set,
         .birth = {.created_us = first->info.from_us,
                   .start_list = first->info.after > 0 ? 1 : first->info.number},
     };
@@ -285,8 +292,6 @@ write_birth(struct archive *a, const struct published_list *first, uint32_t id,
         return rc;
     act = (struct act){
         .kind = ACT_RETIREMENT,
-        .set_id = id,
-        .name = first->set,
         .retirement = {.first = 1,
                        .last = first->info.number - 1,
                        .earliest = first->info.after,
@@ -298,13 +303,10 @@ write_birth(struct archive *a, const struct published_list *first, uint32_t id,
 /* Its first list follows the last one of the former epoch: the proof of the
  * list sees to that. */
 static enum status
-write_epoch(struct archive *a, const struct published_list *list, uint32_t id,
+write_epoch(struct archive *a, const struct published_list *list,
             struct problem *why)
 {
-    struct act act = {.kind = ACT_EPOCH,
-                      .set_id = id,
-                      .name = list->set,
-                      .epoch.after = list->info.after};
+    struct act act = {.kind = ACT_EPOCH, .epoch.after = list->info.after};
 
     memcpy(act.epoch.name, list->epoch, sizeof(act.epoch.name));
     return commit_act(a, &act, why);
@@ -312,15 +314,13 @@ write_epoch(struct archive *a, const struct published_list *list, uint32_t id,
 
 static enum status
 write_closed(struct archive *a, const struct found *f,
-             const struct published_text *text, uint32_t id,
-             uint64_t *file_bytes, struct problem *why)
+             const struct published_text *text, uint64_t *file_bytes,
+             struct problem *why)
 {
     struct list_file file = {
         .dir_fd = -1, .info = f->list.info, .marks.max = LIST_FILE_MARKS_MAX};
     struct act act = {
         .kind = ACT_LIST_END,
-        .set_id = id,
-        .name = f->list.set,
         .list_end = {.info = f->list.info,
                      .header = text->header,
                      .commit_after = f->list.info.last - 1},
@@ -340,8 +340,6 @@ write_closed(struct archive *a, const struct found *f,
         *file_bytes += list_file_size(file.dir_fd, f->list.info.number);
         act = (struct act){
             .kind = ACT_FILED,
-            .set_id = id,
-            .name = f->list.set,
             .filed = {.list = f->list.info.number,
                       .marks = buf_slice(&file.marks),
                       .file_bytes = *file_bytes},
@@ -424,31 +422,33 @@ write_state(struct archive *a, const struct found_resources *state,
     return rc;
 }
 
-/* Writes the `n` lists of one set. */
+/* Writes the `n` lists of one set, the next one. */
 static enum status
-write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
-          struct problem *why)
+write_set(struct archive *a, struct found *lists, size_t n, struct problem *why)
 {
     const struct published_list *first = &lists[0].list;
     const struct found_resources *state;
-    struct act act = {.kind = ACT_BATCH, .set_id = id};
+    struct act act = {.kind = ACT_BATCH};
     struct batch *batch = NULL;
     struct entries entries;
     char missing[256];
     struct list_chain chain = {.epoch = ""};
     uint64_t file_bytes = 0;
-    enum status rc = write_birth(a, first, id, why);
+    enum status rc;
+
+    a->id++;
+    a->name = first->set;
+    rc = write_birth(a, first, why);
 
     for (size_t i = 0; !rc && i < n; i++) {
         struct published_text text = {.text = {.max = 0}};
 
         if (i > 0 && strcmp(lists[i].list.epoch, lists[i - 1].list.epoch) != 0)
-            rc = write_epoch(a, &lists[i].list, id, why);
+            rc = write_epoch(a, &lists[i].list, why);
         if (!rc)
             rc = published_list_read(lists[i].path, &lists[i].list, &chain,
                                      &text, why);
         if (!rc && is_open(&lists[i])) {
-            act.name = lists[i].list.set;
             entries = entries_of(&lists[i].list, text.fragments);
             while (!rc &&
                    !(rc = next_batch(&entries, entries.after, &batch, why)) &&
@@ -459,7 +459,7 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
                 batch_unref(batch);
             }
         } else if (!rc) {
-            rc = write_closed(a, &lists[i], &text, id, &file_bytes, why);
+            rc = write_closed(a, &lists[i], &text, &file_bytes, why);
         }
         buf_fini(&text.text);
         a->restore->n_lists++;
@@ -488,7 +488,6 @@ write_sets(struct archive *a, struct problem *why)
 {
     const struct act guard = {.kind = ACT_GUARD, .guard = {.is_on = true}};
     enum status rc = store_open(&a->engine, a->building, &a->forms, why);
-    uint32_t id = 1;
 
     if (!rc && a->restore->token_file[0])
         rc = commit_act(a, &guard, why);
@@ -497,7 +496,7 @@ write_sets(struct archive *a, struct problem *why)
         for (n = 1; i + n < a->n &&
                     !strcmp(a->all[i + n].list.set, a->all[i].list.set);)
             n++;
-        rc = write_set(a, &a->all[i], n, id++, why);
+        rc = write_set(a, &a->all[i], n, why);
     }
     if (a->engine)
         a->engine->ops->close(a->engine);
