@@ -387,6 +387,23 @@ MUST_CHECK enum status holding_add(struct holding *holding, uint64_t n,
                                    struct problem *why);
 MUST_CHECK bool holding_try(struct holding *holding, uint64_t n);
 
+/* Makes `*held`, a part of the holding, at least `size`: then adds `step`
+ * more, so that not each growth is an addition. */
+MUST_CHECK static inline enum status
+holding_cover(struct holding *h, size_t *held, size_t size, size_t step,
+              struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (size <= *held)
+        return rc;
+    size += step;
+    rc = holding_add(h, size - *held, why);
+    if (!rc)
+        *held = size;
+    return rc;
+}
+
 /* Give back some of it; or all of it, and the client. A request gives its
  * holdings back before its answer: after the answer the client may send the
  * next request at once, to another thread, and must find room. Allowed if

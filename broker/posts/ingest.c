@@ -25,19 +25,11 @@ reserve_memory(struct ingest *in, struct problem *why)
                   in->post.n_fragments * sizeof(*in->post.fragments) +
                   in->post.n_events * sizeof(*in->post.events) +
                   in->contents.size + in->post.content_bytes.size;
-    enum status rc;
 
     if (in->decoding.gunzip)
         held += gunzip_held(in->decoding.gunzip);
-    if (held <= in->held)
-        return STATUS_OK;
-    held -= in->held;
-    if (in->post.n_fragments > 0)
-        held += RESERVE_STEP;
-    rc = holding_add(in->holding, held, why);
-    if (!rc)
-        in->held += held;
-    return rc;
+    return holding_cover(in->holding, &in->held, held,
+                         in->post.n_fragments > 0 ? RESERVE_STEP : 0, why);
 }
 
 /* Of the first entry with data: its set must take them. */

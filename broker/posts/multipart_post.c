@@ -102,15 +102,8 @@ reserve_memory(struct multipart_post *c, struct problem *why)
     size_t held =
         sizeof(*c) + c->root.size + c->list.arena.used +
         c->list.capacity * (sizeof(*c->list.all) + sizeof(*c->list.by_loc));
-    enum status rc;
 
-    if (held <= c->held)
-        return STATUS_OK;
-    held = held - c->held + RESERVE_STEP;
-    rc = holding_add(c->holding, held, why);
-    if (!rc)
-        c->held += held;
-    return rc;
+    return holding_cover(c->holding, &c->held, held, RESERVE_STEP, why);
 }
 
 /* Reports a failure of one entry: names its part and loc. */
