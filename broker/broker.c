@@ -426,13 +426,10 @@ save_uses(struct chore *chore)
 {
     struct broker *b = list_entry(chore, struct broker, use_saving);
     struct problem why = {""};
-    bool is_failing =
-        tokens_save_uses(b->http.tokens, false, &why) != STATUS_OK;
+    enum status rc = tokens_save_uses(b->http.tokens, false, &why);
 
-    if (is_failing && !b->cannot_save_uses)
-        DIAG(DIAG_WARNING, "broker", "the last uses of tokens are not saved",
-             diag_text("error", why.text));
-    b->cannot_save_uses = is_failing;
+    diag_first_failure(&b->cannot_save_uses, rc != STATUS_OK, "broker",
+                       "the last uses of tokens are not saved", why.text);
 }
 
 static enum status

@@ -310,18 +310,14 @@ follow(struct request_tickets *t)
                                                 &why) != STATUS_OK;
         tokens_return_streams(t->tokens);
     }
-    if (is_failing && !t->is_failing)
-        DIAG(DIAG_WARNING, "cluster",
-             "this broker does not see the changes of tokens at other brokers",
-             diag_text("error", why.text));
-    if (has_no_key && !t->has_no_key)
-        DIAG(
-            DIAG_WARNING, "cluster",
-            "the tickets and the keys of checkpoints of this broker may be its "
-            "own",
-            diag_text("error", why.text));
-    t->is_failing = is_failing;
-    t->has_no_key = has_no_key;
+    diag_first_failure(
+        &t->is_failing, is_failing, "cluster",
+        "this broker does not see the changes of tokens at other brokers",
+        why.text);
+    diag_first_failure(
+        &t->has_no_key, has_no_key, "cluster",
+        "the tickets and the keys of checkpoints of this broker may be its own",
+        why.text);
 }
 
 static void

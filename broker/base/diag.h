@@ -64,6 +64,17 @@ diag_number(const char *name, uint64_t number)
 void diag_keys(enum diag_level level, const char *part, const char *msg,
                const struct diag_key *keys);
 
+/* Logs the first of several failures of something, as a warning with the key
+ * "error". *is_failing is from the last time, and becomes `fails`. */
+static inline void
+diag_first_failure(bool *is_failing, bool fails, const char *part,
+                   const char *msg, const char *error)
+{
+    if (fails && !*is_failing)
+        DIAG(DIAG_WARNING, part, msg, diag_text("error", error));
+    *is_failing = fails;
+}
+
 /* The same for a report that an operator requested, such as of a reload: writes
  * every line that `level` allows. */
 #define DIAG_REPORT(level, part, msg, ...) \

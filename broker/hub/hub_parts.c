@@ -142,16 +142,6 @@ leave_parts(struct hub *hub, unsigned parts)
     hub->parts &= ~parts;
 }
 
-/* Logs the first of several failures. */
-static void
-report(bool *is_failing, enum status rc, const char *text,
-       const struct problem *why)
-{
-    if (rc && !*is_failing)
-        DIAG(DIAG_WARNING, "cluster", text, diag_text("error", why->text));
-    *is_failing = rc != STATUS_OK;
-}
-
 static enum status
 take_parts(struct hub *hub, unsigned parts,
            const struct ownership_right *const rights[HUB_PARTS])
@@ -165,7 +155,8 @@ take_parts(struct hub *hub, unsigned parts,
     }
     if (rc && hub->parts & parts)
         leave_parts(hub, parts);
-    report(&hub->cannot_take, rc, "the hub cannot take its parts", &why);
+    diag_first_failure(&hub->cannot_take, rc != STATUS_OK, "cluster",
+                       "the hub cannot take its parts", why.text);
     metrics_add(METRIC_CLUSTER_FAILURES, rc != STATUS_OK);
     if (rc)
         return rc;
@@ -218,8 +209,8 @@ hub_parts_follow(struct hub *hub)
     rc = hub_db_follow(hub->db, &why);
     atomic_store(&hub->is_unfit,
                  rc == STATUS_DIFFERENT || rc == STATUS_INVALID);
-    report(&hub->cannot_follow, rc == STATUS_BUSY ? STATUS_OK : rc,
-           "hub.db does not follow the cluster", &why);
+    diag_first_failure(&hub->cannot_follow, rc && rc != STATUS_BUSY, "cluster",
+                       "hub.db does not follow the cluster", why.text);
     if (hub->n_followed != owned_db_last(hub->db->owned))
         hub_keys_read(&hub->keys);
     hub->n_followed = owned_db_last(hub->db->owned);
