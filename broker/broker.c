@@ -113,7 +113,7 @@ check_settings(const struct config *config, struct problem *why)
          "--closed and --insecure-open exclude each other"},
         {config->hub_lease_min_us > config->hub_lease_max_us,
          "--hub-lease-min is longer than --hub-lease-max"},
-        {config->hub_retry_first_us > config->hub_retry_max_us,
+        {config->hub_retry.first_us > config->hub_retry.max_us,
          "--hub-retry-first is longer than --hub-retry-max"},
         {config->cluster_read_only && !config->cluster[0],
          "--cluster-read-only needs --cluster: a single broker has nothing to "

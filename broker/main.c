@@ -14,7 +14,6 @@
 #include <openssl/crypto.h>
 
 #include "base/certificates.h"
-#include "base/clock.h"
 #include "broker/base/client_limits.h"
 #include "broker/base/diag.h"
 #include "broker/base/supervisor.h"

@@ -1,6 +1,5 @@
 #include "broker/archive/archiver.h"
 
-#include "base/clock.h"
 #include "broker/builds/generation.h"
 
 /* How often all sets are looked at. */

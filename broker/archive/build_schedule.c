@@ -1,6 +1,5 @@
 #include "broker/archive/build_schedule.h"
 
-#include "base/clock.h"
 #include "broker/archive/set_progress.h"
 #include "broker/builds/build.h"
 #include "broker/builds/generation.h"

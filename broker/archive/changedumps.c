@@ -1,6 +1,5 @@
 #include "broker/archive/changedumps.h"
 
-#include "base/clock.h"
 #include "broker/archive/set_progress.h"
 #include "broker/builds/build.h"
 #include "broker/builds/generation.h"

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "broker/access/checkpoint_keys.h"
 #include "broker/archive/set_progress.h"
 #include "broker/state/tile_files.h"

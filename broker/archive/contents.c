@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
 #include "broker/bucket/vault.h"

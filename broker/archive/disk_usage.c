@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-
 /* Bytes of a block of st_blocks. */
 #define BLOCK_SIZE 512
 

@@ -1,6 +1,5 @@
 #include "broker/archive/fetch_schedule.h"
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"
@@ -27,11 +26,8 @@
 static int64_t
 pause_after(struct fetch_schedule *f, unsigned failures)
 {
-    const struct config *config = f->registry->config;
-    struct backoff backoff = {config->fetch_retry_first_us,
-                              config->fetch_retry_max_us};
-
-    return backoff_pause(&backoff, failures, random_u32());
+    return backoff_pause(&f->registry->config->fetch_retry, failures,
+                         random_u32());
 }
 
 static unsigned

@@ -1,7 +1,5 @@
 #include "broker/archive/folds.h"
 
-#include "base/clock.h"
-
 /* Time for reading in a step; then the step commits. */
 #define STEP_US 1000000
 

@@ -1,6 +1,5 @@
 #include "broker/archive/rotation.h"
 
-#include "base/clock.h"
 #include "broker/base/metrics.h"
 
 /* The pause after a failure to file a list. */

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "broker/archive/set_progress.h"
 #include "broker/builds/generation.h"
 

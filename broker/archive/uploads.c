@@ -1,6 +1,5 @@
 #include "broker/archive/uploads.h"
 
-#include "base/clock.h"
 #include "broker/archive/upload_apply.h"
 #include "broker/base/metrics.h"
 #include "broker/state/upload_file.h"

@@ -1,7 +1,6 @@
 #include "broker/archive/witnesses.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "broker/access/checkpoint_keys.h"

@@ -1,6 +1,5 @@
 #include "broker/bridge/bridge_rights.h"
 
-#include "base/clock.h"
 #include "broker/base/metrics.h"
 
 static bool

@@ -2,7 +2,6 @@
 
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
 #include "proto/input/event_read.h"
 #include "proto/mqtt_topic.h"

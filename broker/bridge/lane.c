@@ -1,7 +1,6 @@
 #include "broker/bridge/lane.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 
 /* Ends */

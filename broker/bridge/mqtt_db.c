@@ -21,7 +21,6 @@
 #include "broker/bridge/mqtt_db.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "broker/config/bridge_config.h"
 #include "proto/number.h"

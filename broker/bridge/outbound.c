@@ -1,6 +1,5 @@
 #include "broker/bridge/outbound.h"
 
-#include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 #include "broker/sets/rates.h"
 #include "proto/resourcesync/json.h"

@@ -1,7 +1,6 @@
 #include "broker/builds/build.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
 #include "broker/sets/set_links.h"

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "broker/bucket/vault.h"
 #include "proto/resourcesync/document_write.h"
 

@@ -1,7 +1,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "broker/backup/backup_fetch.h"
 #include "broker/commands/command_rows.h"

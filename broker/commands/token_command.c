@@ -13,7 +13,6 @@
 
 #include <openssl/crypto.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/jwt.h"

@@ -308,10 +308,10 @@ static const struct option rows[] = {
     {"keepalive", "SECONDS", SECONDS(keepalive_us, 5 * SECOND, 65535 * SECOND),
      "30", "the MQTT broker hears from us at least this often; whole seconds"},
     {"retry-first", "SECONDS",
-     SECONDS(retry_first_us, SECOND / 1000, 3600 * SECOND), "0.5",
+     SECONDS(retry.first_us, SECOND / 1000, 3600 * SECOND), "0.5",
      "pause after a connection's first failure; it doubles with each"},
     {"retry-max", "SECONDS",
-     SECONDS(retry_max_us, SECOND / 1000, 3600 * SECOND), "30",
+     SECONDS(retry.max_us, SECOND / 1000, 3600 * SECOND), "30",
      "longest pause between two tries to connect"},
     {"inflight", "N", COUNT(inflight, 1, 65535), "100",
      "messages that may be on their way, not acknowledged"},
@@ -431,7 +431,7 @@ bridge_check(const struct bridge_config *bridge, const char **key,
     if (bridge->keepalive_us % 1000000)
         return problem(why, STATUS_INVALID, "has to be whole seconds");
     *key = "retry-first";
-    if (bridge->retry_first_us > bridge->retry_max_us)
+    if (bridge->retry.first_us > bridge->retry.max_us)
         return problem(why, STATUS_INVALID, "is longer than retry-max");
     /* Checks the keys of TLS: none may be set without TLS, and `cert` and `key`
      * only together. */

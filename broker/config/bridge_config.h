@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "base/clock.h"
 #include "proto/problem.h"
 
 /* Each has up to two threads. */
@@ -60,9 +61,8 @@ struct bridge_config {
     char key[4096];
     char client_id[128]; /* "-out", "-in" are added; "": made (mqtt_db.h) */
     enum bridge_version version;
-    int64_t keepalive_us;   /* whole seconds, 5 to 65535 */
-    int64_t retry_first_us; /* pause after the first failure; doubles */
-    int64_t retry_max_us;
+    int64_t keepalive_us;  /* whole seconds, 5 to 65535 */
+    struct backoff retry;  /* of the connection */
     uint64_t inflight;     /* messages not acknowledged, 1 to 65535 */
     uint64_t packet_bytes; /* largest packet that the bridge sends */
 

@@ -146,8 +146,7 @@ struct config {
     int64_t hub_lease_min_us; /* broker_check checks min <= default <= max */
     int64_t hub_lease_default_us;
     int64_t hub_lease_max_us;
-    int64_t hub_retry_first_us;
-    int64_t hub_retry_max_us;
+    struct backoff hub_retry;
     int64_t hub_give_up_us;        /* of one delivery, from its first failure */
     int64_t hub_timeout_us;        /* of one call */
     uint64_t hub_connections;      /* to all callbacks */
@@ -167,8 +166,7 @@ struct config {
     uint64_t fetch_host_connections; /* to one host and port */
     int64_t fetch_timeout_us;        /* of one fetch */
     int64_t fetch_stall_us;          /* without a byte */
-    int64_t fetch_retry_first_us;
-    int64_t fetch_retry_max_us;
+    struct backoff fetch_retry;
     uint64_t fetch_tries; /* of one entry's content */
 
     char mqtt[512]; /* --mqtt: URL of the bridge "mqtt"; "": none */

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/documents/documents.h"
 #include "broker/sets/changelist_header.h"

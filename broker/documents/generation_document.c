@@ -41,7 +41,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
 #include "broker/sets/index_parts.h"

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
 #include "broker/archive/state_fold.h"
 #include "broker/documents/document.h"
 #include "broker/documents/web_files.h"

@@ -1,6 +1,5 @@
 #include "broker/http/authorization.h"
 
-#include "base/clock.h"
 #include "broker/access/jwt.h"
 #include "broker/access/request_tickets.h"
 #include "broker/http/answers.h"

@@ -3,7 +3,6 @@
  * builds the Resource List or the Resource Dump.
  */
 
-#include "base/clock.h"
 #include "broker/archive/build_schedule.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"

@@ -4,7 +4,6 @@
  * documents/ makes the documents; conditional.h decides which part is sent.
  */
 
-#include "base/clock.h"
 #include "broker/documents/documents.h"
 #include "broker/documents/html.h"
 #include "broker/http/answers.h"

@@ -9,7 +9,6 @@
  *       +---- resumed <-- waits (push/longpoll.h)
  */
 
-#include "base/clock.h"
 #include "broker/documents/change_memory.h"
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"

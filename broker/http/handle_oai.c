@@ -2,7 +2,6 @@
  * handle_oai.c - GET and POST /sets/NAME/oai: OAI-PMH (broker/documents/oai.h).
  */
 
-#include "base/clock.h"
 #include "broker/documents/oai.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "base/clock.h"
 #include "broker/documents/documents.h"
 #include "broker/http/authorization.h"
 #include "broker/http/origins.h"

@@ -1,6 +1,5 @@
 #include "broker/http/session.h"
 
-#include "base/clock.h"
 #include "broker/access/tickets.h"
 #include "broker/http/origins.h"
 

@@ -518,8 +518,6 @@ end_badly(struct subscription *s, const struct call *call,
           struct attempt_row *row)
 {
     const struct config *config = s->hub->config;
-    struct backoff backoff = {config->hub_retry_first_us,
-                              config->hub_retry_max_us};
     int64_t now_us = clock_steady_us(), end_us, asked_us = 0;
     bool is_redirect = call->status >= 300 && call->status < 400;
 
@@ -566,7 +564,8 @@ end_badly(struct subscription *s, const struct call *call,
         (call->status == 429 || call->status == 503))
         asked_us = call->retry_after_us;
     begin_at(s, backoff_next(now_us,
-                             backoff_pause(&backoff, s->failures, random_u32()),
+                             backoff_pause(&config->hub_retry, s->failures,
+                                           random_u32()),
                              asked_us, end_us));
     row->next_us = clock_now_us() + s->retry_alarm.at_us - clock_steady_us();
 }

@@ -26,7 +26,7 @@ denial_goes_on(struct hub *hub, const struct call *call, unsigned tries,
         return false;
     caller_set_alarm(hub->caller, alarm,
                      clock_steady_us() +
-                         (hub->config->hub_retry_first_us << (tries - 1)));
+                         (hub->config->hub_retry.first_us << (tries - 1)));
     return true;
 }
 

@@ -24,7 +24,6 @@
 
 #include <openssl/crypto.h>
 
-#include "base/clock.h"
 #include "broker/calls/call_history.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/attempt_log.h"

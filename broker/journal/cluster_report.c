@@ -1,6 +1,5 @@
 #include "broker/journal/cluster_report.h"
 
-#include "base/clock.h"
 #include "broker/log/log.h"
 #include "proto/resourcesync/json.h"
 

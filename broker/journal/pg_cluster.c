@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include "base/clock.h"
 #include "broker/journal/pg_journal.h"
 #include "broker/journal/pg_schema.h"
 #include "broker/log/kept_records.h"

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "broker/journal/libpq.h"
 #include "broker/journal/pg_schema.h"

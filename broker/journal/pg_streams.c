@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include "base/clock.h"
 #include "broker/journal/pg_schema.h"
 
 /* After a failure, the next attempt to connect. Calls before that fail at

@@ -12,7 +12,6 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "broker/base/lookup.h"
 #include "broker/mqtt/mqtt_client.h"

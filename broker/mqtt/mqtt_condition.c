@@ -1,7 +1,6 @@
 
 #include <openssl/ssl.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -144,8 +143,6 @@ mqtt_drop(struct mqtt *mqtt, const struct problem *why)
 int64_t
 mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
 {
-    const struct backoff backoff = {mqtt->options.config->retry_first_us,
-                                    mqtt->options.config->retry_max_us};
     const struct bridge_config *c = mqtt->options.config;
     struct problem *warned = mqtt->failures.warned;
     int64_t pause_us;
@@ -155,7 +152,7 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
     mqtt->failures.is_flapping = was_connected && !mqtt->is_settled;
     mqtt->failures.n_cuts =
         mqtt->failures.is_flapping ? mqtt->failures.n_cuts + 1 : 0;
-    pause_us = backoff_pause(&backoff, mqtt->failures.n, random_u32());
+    pause_us = backoff_pause(&c->retry, mqtt->failures.n, random_u32());
     metrics_add(METRIC_MQTT_FAILURES, 1);
     /* Logs a reason as a warning once: a client that tries twice a minute would
      * repeat it all night. Logs repeats for debugging. If the MQTT broker

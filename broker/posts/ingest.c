@@ -1,7 +1,6 @@
 #include "broker/posts/ingest.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "broker/archive/contents.h"
 #include "broker/base/metrics.h"
 #include "broker/base/spans.h"

@@ -1,7 +1,6 @@
 #include "broker/posts/multipart_post.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "broker/bucket/vault.h"
 #include "broker/sets/set_change.h"
 #include "proto/http/multipart.h"

@@ -1,7 +1,5 @@
 #include "broker/push/longpoll.h"
 
-#include "base/clock.h"
-
 void
 polls_init(struct polls *polls)
 {

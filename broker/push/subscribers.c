@@ -1,6 +1,5 @@
 #include "broker/push/subscribers.h"
 
-#include "base/clock.h"
 #include "base/inflater.h"
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"

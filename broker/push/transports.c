@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "base/clock.h"
 #include "broker/net/response.h"
 #include "broker/push/deflater.h"
 #include "broker/sets/positions.h"

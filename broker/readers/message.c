@@ -1,7 +1,6 @@
 #include "broker/readers/message.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "broker/readers/selection.h"
 #include "broker/sets/framework_events.h"
 #include "proto/resourcesync/cloud_event.h"

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include "base/clock.h"
 #include "broker/sets/registry.h"
 
 _Static_assert(RATE_TRANSPORTS >= SET_TRANSPORTS_MAX, "a lag for each");

@@ -1,7 +1,6 @@
 #include "broker/sets/registry.h"
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "broker/access/checkpoint_keys.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/changelist_header.h"

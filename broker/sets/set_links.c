@@ -1,7 +1,5 @@
 #include "broker/sets/set_links.h"
 
-#include "base/clock.h"
-
 void
 set_links_hubs(const struct set *set, struct hubs *hubs)
 {

@@ -1,6 +1,5 @@
 #include "broker/sets/settings.h"
 
-#include "base/clock.h"
 #include "broker/sets/json_members.h"
 #include "broker/sets/peers.h"
 #include "proto/http/websub.h"

@@ -1,6 +1,5 @@
 #include "broker/sources/document_intake.h"
 
-#include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/posts/ingest.h"
 

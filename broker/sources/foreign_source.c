@@ -1,6 +1,5 @@
 #include "broker/sources/foreign_source.h"
 
-#include "base/clock.h"
 #include "base/token_file.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/peers.h"
@@ -396,7 +395,7 @@ on_retry(struct alarm *alarm)
 static bool
 try_again(struct foreign_source *s)
 {
-    int64_t wait_us = s->foreign->config->hub_retry_first_us << s->fetch_tries;
+    int64_t wait_us = s->foreign->config->hub_retry.first_us << s->fetch_tries;
 
     if (++s->fetch_tries >= FETCH_TRIES) {
         s->fetch_tries = 0;

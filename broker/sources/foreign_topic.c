@@ -1,6 +1,5 @@
 #include "broker/sources/foreign_topic.h"
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/json_members.h"

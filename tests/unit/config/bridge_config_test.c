@@ -45,8 +45,8 @@ TEST(a_section_is_a_bridge_with_defaults)
     assert_string_equal(b->client_id, "");
     assert_int_equal(b->version, BRIDGE_MQTT_5);
     assert_int_equal(b->keepalive_us, 30000000);
-    assert_int_equal(b->retry_first_us, 500000);
-    assert_int_equal(b->retry_max_us, 30000000);
+    assert_int_equal(b->retry.first_us, 500000);
+    assert_int_equal(b->retry.max_us, 30000000);
     assert_int_equal(b->inflight, 100);
     assert_int_equal(b->packet_bytes, 1 << 20);
     assert_string_equal(b->prefix, "tidings");
@@ -113,8 +113,8 @@ TEST(a_section_says_everything_of_its_bridge)
     assert_string_equal(b->client_id, "t");
     assert_int_equal(b->version, BRIDGE_MQTT_311);
     assert_int_equal(b->keepalive_us, 5000000);
-    assert_int_equal(b->retry_first_us, 1000);
-    assert_int_equal(b->retry_max_us, INT64_C(3600000000));
+    assert_int_equal(b->retry.first_us, 1000);
+    assert_int_equal(b->retry.max_us, INT64_C(3600000000));
     assert_int_equal(b->inflight, 65535);
     assert_int_equal(b->packet_bytes, 256 << 20);
     assert_string_equal(b->prefix, "plant/7");

@@ -353,8 +353,8 @@ TEST(the_example_says_the_defaults_of_a_section)
     was = defaults.bridges;
     assert_int_equal(is->version, was->version);
     assert_int_equal(is->keepalive_us, was->keepalive_us);
-    assert_int_equal(is->retry_first_us, was->retry_first_us);
-    assert_int_equal(is->retry_max_us, was->retry_max_us);
+    assert_int_equal(is->retry.first_us, was->retry.first_us);
+    assert_int_equal(is->retry.max_us, was->retry.max_us);
     assert_int_equal(is->inflight, was->inflight);
     assert_int_equal(is->packet_bytes, was->packet_bytes);
     assert_string_equal(is->prefix, was->prefix);

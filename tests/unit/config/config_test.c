@@ -34,8 +34,8 @@ TEST(nothing_said_is_the_defaults)
     assert_int_equal(config.hub_lease_min_us, 300 * INT64_C(1000000));
     assert_int_equal(config.hub_lease_default_us, 864000 * INT64_C(1000000));
     assert_int_equal(config.hub_lease_max_us, 2678400 * INT64_C(1000000));
-    assert_int_equal(config.hub_retry_first_us, 1000000);
-    assert_int_equal(config.hub_retry_max_us, 3600 * INT64_C(1000000));
+    assert_int_equal(config.hub_retry.first_us, 1000000);
+    assert_int_equal(config.hub_retry.max_us, 3600 * INT64_C(1000000));
     assert_int_equal(config.hub_give_up_us, 86400 * INT64_C(1000000));
     assert_int_equal(config.hub_timeout_us, 10000000);
     assert_int_equal(config.hub_connections, 1000);
@@ -80,8 +80,8 @@ TEST(times_of_the_hub_may_be_fractions)
          "127.0.0.0/8,::1");
 
     assert_int_equal(config.hub_lease_min_us, 250000);
-    assert_int_equal(config.hub_retry_first_us, 10000);
-    assert_int_equal(config.hub_retry_max_us, 40000);
+    assert_int_equal(config.hub_retry.first_us, 10000);
+    assert_int_equal(config.hub_retry.max_us, 40000);
     assert_int_equal(config.hub_give_up_us, 500000);
     assert_int_equal(config.hub_timeout_us, 200000);
     assert_string_equal(config.hub_signature, "sha512");

@@ -27,8 +27,8 @@ asked_configure(void **state)
 {
     tempdir_setup(state);
     sets_configure(&broker.sets, tempdir_path(state));
-    broker.sets.config.hub_retry_first_us = 10000;
-    broker.sets.config.hub_retry_max_us = ASKED_RETRY_US;
+    broker.sets.config.hub_retry.first_us = 10000;
+    broker.sets.config.hub_retry.max_us = ASKED_RETRY_US;
     return 0;
 }
 

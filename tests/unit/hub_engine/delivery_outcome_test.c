@@ -11,8 +11,8 @@ TEST(backs_off_longer_and_longer, engine_configure, engine_teardown)
     int64_t full_us = SECOND;
     struct subscription *s;
 
-    e.sets.config.hub_retry_first_us = SECOND;
-    e.sets.config.hub_retry_max_us = 10 * SECOND;
+    e.sets.config.hub_retry.first_us = SECOND;
+    e.sets.config.hub_retry.max_us = 10 * SECOND;
     engine_start();
     s = first_delivery(1);
     for (unsigned i = 0; i < 12; i++) {
@@ -47,7 +47,7 @@ TEST(leaves_alone_who_asks_for_it, engine_configure, engine_teardown)
 {
     struct subscription *s;
 
-    e.sets.config.hub_retry_first_us = SECOND;
+    e.sets.config.hub_retry.first_us = SECOND;
     e.sets.config.hub_give_up_us = 600 * SECOND;
     engine_start();
     s = first_delivery(1);

@@ -103,10 +103,10 @@ TEST(tries_a_few_times_when_there_is_no_answer_each_with_its_challenge)
     strcpy(first, sim_parameter(sim_call(CALLBACK), "hub.challenge"));
     sim_fail(sim_call(CALLBACK), CALL_UNCONNECTED);
     assert_int_equal(sim_n_calls(), 0);
-    quiet_pass(sim.sets.config.hub_retry_first_us);
+    quiet_pass(sim.sets.config.hub_retry.first_us);
     strcpy(second, sim_parameter(sim_call(CALLBACK), "hub.challenge"));
     sim_fail(sim_call(CALLBACK), CALL_TIMEOUT);
-    quiet_pass(2 * sim.sets.config.hub_retry_first_us);
+    quiet_pass(2 * sim.sets.config.hub_retry.first_us);
 
     assert_string_not_equal(first, second);
     assert_string_not_equal(first,
@@ -117,7 +117,7 @@ TEST(tries_a_few_times_when_there_is_no_answer_each_with_its_challenge)
     sim_subscribe(CALLBACK, "");
     for (int i = 0; i < 3; i++) {
         sim_fail(sim_call(CALLBACK), CALL_BROKEN);
-        quiet_pass(10 * sim.sets.config.hub_retry_first_us);
+        quiet_pass(10 * sim.sets.config.hub_retry.first_us);
     }
     assert_int_equal(sim_n_calls(), 0);
     assert_null(sim_waiting());
@@ -416,7 +416,7 @@ TEST(a_denied_callback_is_told_why)
     assert_string_not_equal(sim_parameter(sim_call(CALLBACK), "hub.reason"),
                             "");
     sim_fail(sim_call(CALLBACK), CALL_UNCONNECTED);
-    quiet_pass(sim.sets.config.hub_retry_first_us);
+    quiet_pass(sim.sets.config.hub_retry.first_us);
     sim_answer(sim_call(CALLBACK), 500, "");
     quiet_pass(HOUR_US);
     assert_int_equal(sim_n_calls(), 0);

@@ -63,8 +63,8 @@ TEST(pauses_longer_and_longer, owner_set, owner_clear)
     struct owner *o = *state;
     char *text;
 
-    o->config.retry_first_us = 10000;
-    o->config.retry_max_us = 80000;
+    o->config.retry.first_us = 10000;
+    o->config.retry.max_us = 80000;
     owner_listen();
     owner_open(o);
     for (unsigned i = 0; i < N; i++) {
@@ -179,8 +179,8 @@ TEST(does_not_wait_for_ever, tempdir_setup, tempdir_teardown)
         owner_prepare(&o[i], f[i].port);
         o[i].config.is_tls = i != PLAIN;
         strcpy(o[i].config.ca, certificate.ca); /* the system's take long */
-        o[i].config.retry_first_us = 100000000;
-        o[i].config.retry_max_us = 100000000;
+        o[i].config.retry.first_us = 100000000;
+        o[i].config.retry.max_us = 100000000;
     }
     /* The backlog has room for one connection. */
     assert_int_equal(listen(f[LATE].listener, 0), 0);
@@ -245,7 +245,7 @@ TEST(ends_at_once)
     close(filling);
 
     owner_prepare(&o, 1);
-    o.config.retry_first_us = o.config.retry_max_us = 100000000;
+    o.config.retry.first_us = o.config.retry.max_us = 100000000;
     owner_open(&o);
     owner_await_why(&o, "refused");
     owner_close(&o);

@@ -134,8 +134,8 @@ owner_prepare(struct owner *o, unsigned port)
                    .host = "127.0.0.1",
                    .port = port,
                    .keepalive_us = 60000000,
-                   .retry_first_us = 1000,
-                   .retry_max_us = 8000,
+                   .retry.first_us = 1000,
+                   .retry.max_us = 8000,
                    .inflight = 100,
                    .packet_bytes = 1 << 20},
         .calls = {on_connected, on_acknowledged, on_received, on_subscribed,
@@ -293,8 +293,8 @@ void
 owner_pass_pause(struct owner *o)
 {
     owner_await_pause(o);
-    clock_await_us(o->config.retry_max_us);
-    clock_pass_us(o->config.retry_max_us);
+    clock_await_us(o->config.retry.max_us);
+    clock_pass_us(o->config.retry.max_us);
 }
 
 void
