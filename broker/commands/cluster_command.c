@@ -9,9 +9,6 @@
 #include "broker/log/record.h"
 #include "broker/store/store.h"
 
-/* For a connection, and for an answer. */
-#define PATIENCE_US 10000000
-
 struct values {
     char data[4096];
     char cluster[2048];
@@ -40,14 +37,6 @@ struct values {
             CHOICE(durable_by, enum durable_by, DURABLE_STANDBYS), "standbys", \
             "what keeps its commits: that of the brokers"                      \
     }
-
-static struct pg_options
-options_of(const struct values *values)
-{
-    return (struct pg_options){.address = values->cluster,
-                               .durable_by = values->durable_by,
-                               .patience_us = PATIENCE_US};
-}
 
 /* The data directory of a stopped broker */
 
@@ -131,7 +120,8 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
               struct journal_place *place, uint64_t *n_given,
               struct problem *why)
 {
-    const struct pg_options options = options_of(values);
+    const struct pg_options options =
+        pg_options_of(values->cluster, values->durable_by);
     enum status rc = copy_open(copy, values->data, why);
     bool was_begun;
 
@@ -167,7 +157,8 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
 static enum status
 name_cluster(const struct values *values, bool *is_begun, struct problem *why)
 {
-    const struct pg_options options = options_of(values);
+    const struct pg_options options =
+        pg_options_of(values->cluster, values->durable_by);
     struct pg_cluster cluster;
     enum status rc = pg_cluster_look(&options, &cluster, NULL, NULL, why);
 
@@ -283,7 +274,8 @@ static enum status
 join(const struct values *values, struct backup_fetch *fetch,
      struct journal_place *place, struct problem *why)
 {
-    const struct pg_options pg = options_of(values);
+    const struct pg_options pg =
+        pg_options_of(values->cluster, values->durable_by);
     struct copy copy = {.lock = -1, .heads.max = SIZE_MAX};
     enum status rc = backup_fetch(fetch, why);
 
@@ -310,7 +302,8 @@ static enum exit_code
 run_join(const struct arguments *given)
 {
     const struct values *values = given->values;
-    const struct pg_options options = options_of(values);
+    const struct pg_options options =
+        pg_options_of(values->cluster, values->durable_by);
     struct backup_fetch fetch = {
         .url = values->from,
         .token_file = values->token_file,
@@ -440,7 +433,8 @@ static enum exit_code
 run_status(const struct arguments *given)
 {
     const struct values *values = given->values;
-    struct pg_options options = options_of(values);
+    struct pg_options options =
+        pg_options_of(values->cluster, values->durable_by);
     struct pg_cluster cluster;
     struct report report = {0};
     struct problem why = {""};
@@ -555,7 +549,8 @@ static enum exit_code
 run_leave(const struct arguments *given)
 {
     struct values values = *(const struct values *)given->values;
-    const struct pg_options options = options_of(&values);
+    const struct pg_options options =
+        pg_options_of(values.cluster, values.durable_by);
     bool has_copy = values.data[0] != '\0';
     struct problem why = {""};
     struct copy copy = {.lock = -1, .heads.max = SIZE_MAX};

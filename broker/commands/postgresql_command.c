@@ -6,8 +6,6 @@
 #include "broker/documents/web_files.h"
 #include "broker/journal/pg_connection.h"
 
-#define PATIENCE_US 10000000
-
 /* More than outbox.sql has. */
 #define STATEMENTS_MAX 32
 
@@ -59,10 +57,8 @@ run_init(const struct arguments *given)
     if (rc)
         return command_fail(given, rc, &why);
     text = slice_dup(sql);
-    connection =
-        (struct pg_connection){.options = {.address = values->address,
-                                           .durable_by = DURABLE_UNCHECKED,
-                                           .patience_us = PATIENCE_US}};
+    connection = (struct pg_connection){
+        .options = pg_options_of(values->address, DURABLE_UNCHECKED)};
     rc = text ? pg_connect(&connection, &why) : problem_memory(&why);
     if (!rc)
         rc = pg_run(&connection, statements, take_statements(text, statements),

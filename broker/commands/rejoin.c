@@ -14,9 +14,6 @@
 #include "broker/store/segments.h"
 #include "broker/store/store.h"
 
-/* For a connection to PostgreSQL, and for an answer. */
-#define PATIENCE_US 10000000
-
 /* REJOIN_OLD before it has all files of the old copy. */
 #define OLD_BEGUN REJOIN_OLD ".new"
 
@@ -36,14 +33,6 @@ has(const struct rejoin *r, const char *name)
 
 /* Is it needed? */
 
-static struct pg_options
-options_of(const struct rejoin *r)
-{
-    return (struct pg_options){.address = r->config->cluster,
-                               .durable_by = r->config->cluster_durable_by,
-                               .patience_us = PATIENCE_US};
-}
-
 /* Why the journal cannot continue the copy: STATUS_GONE, it is older or not
  * there yet; STATUS_DIFFERENT, it has another history. A journal that ends
  * before the copy has lost records, which the copy may give back. The start of
@@ -52,7 +41,8 @@ static enum status
 look_at_copy(const struct rejoin *r, struct journal_place *place,
              struct problem *reason)
 {
-    const struct pg_options options = options_of(r);
+    const struct pg_options options =
+        pg_options_of(r->config->cluster, r->config->cluster_durable_by);
 
     *place = (struct journal_place){.n = 0};
     if (has(r, "tidings.db") &&
@@ -185,7 +175,8 @@ rejoin(struct rejoin *r, struct problem *why)
         .authorization = peer_tokens_header,
         .peer_tokens = r->config->peer_tokens,
     };
-    const struct pg_options options = options_of(r);
+    const struct pg_options options =
+        pg_options_of(r->config->cluster, r->config->cluster_durable_by);
     struct problem reason = {""};
     struct journal_place place;
     bool is_given_up;

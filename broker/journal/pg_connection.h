@@ -59,6 +59,15 @@ struct pg_options {
     int64_t patience_us; /* for a connection with its checks, and for a run */
 };
 
+/* Those of a command, and of a broker that is not in its cluster yet: it waits
+ * ten seconds for a connection, and for an answer. `address` is lent. */
+static inline struct pg_options
+pg_options_of(const char *address, enum durable_by durable_by)
+{
+    return (struct pg_options){
+        .address = address, .durable_by = durable_by, .patience_us = 10000000};
+}
+
 /* Checks the text of an address: libpq can read it, and it has no password,
  * which belongs in a file. STATUS_INVALID; the problem does not quote it. */
 MUST_CHECK enum status pg_check_address(const char *address,
