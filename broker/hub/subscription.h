@@ -81,7 +81,7 @@ terms_move(struct terms *to, struct terms *from)
 
 enum subscription_kind { SUBSCRIPTION_CALLBACK, SUBSCRIPTION_HUB };
 
-/* Since the start of the broker; for subscription_report.c. */
+/* Since the start of the broker; for its report. */
 struct delivery_history {
     uint64_t n_deliveries, n_attempts, n_failed, n_skipped;
     int64_t last_success_us, last_failure_us; /* wall clock; 0: never */
@@ -141,9 +141,9 @@ struct subscription {
     struct delivery_history history;
     struct attempt_log attempts;
 
-    /* For single_delivery.c. */
+    /* For the deliveries of a single message (delivery.c). */
     struct single_delivery *single; /* under way, beside `delivery`; or NULL */
-    int64_t singles_paid_us; /* steady: the pace of those (single_delivery.h) */
+    int64_t singles_paid_us;        /* steady: the pace of those */
 };
 
 /* The tables */
