@@ -148,16 +148,23 @@ cannot_write(int error)
 }
 
 enum exit_code
+exit_code_of(enum td_status rc)
+{
+    return rc == TD_OK || rc == TD_STOPPED ? EXIT_GOOD
+           : rc == TD_GONE                 ? EXIT_GONE
+           : rc == TD_REWOUND              ? EXIT_REWOUND
+           : rc == TD_INVALID              ? EXIT_USAGE
+                                           : EXIT_FAILED;
+}
+
+enum exit_code
 exit_for(enum td_status rc, const char *what, const char *why)
 {
-    if (rc == TD_OK || rc == TD_STOPPED)
-        return EXIT_GOOD;
-    say("%s%s%s", what, what[0] ? ": " : "", why);
-    if (rc == TD_GONE)
-        return EXIT_GONE;
-    if (rc == TD_REWOUND)
-        return EXIT_REWOUND;
-    return rc == TD_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    enum exit_code code = exit_code_of(rc);
+
+    if (code)
+        say("%s%s%s", what, what[0] ? ": " : "", why);
+    return code;
 }
 
 enum exit_code

@@ -77,7 +77,10 @@ enum exit_code accept_histories(struct td_client *client,
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);
 
-/* The exit code for `rc`; prints "WHAT: WHY", or `why` if `what` is "", if that
+/* The exit code for `rc`. */
+enum exit_code exit_code_of(enum td_status rc);
+
+/* The same; prints "WHAT: WHY", or `why` if `what` is "", if that
  * is not good. */
 enum exit_code exit_for(enum td_status rc, const char *what, const char *why);
 

@@ -365,15 +365,9 @@ open_sources(const struct arguments *arguments, struct harvest_source *sources)
 static enum exit_code
 run_harvest(const struct arguments *arguments)
 {
-    static const enum exit_code codes[] = {
-        [HARVEST_GOOD] = EXIT_GOOD,       [HARVEST_STOPPED] = EXIT_GOOD,
-        [HARVEST_PARTIAL] = EXIT_FAILED,  [HARVEST_FAILED] = EXIT_FAILED,
-        [HARVEST_GONE] = EXIT_GONE,       [HARVEST_USAGE] = EXIT_USAGE,
-        [HARVEST_REWOUND] = EXIT_REWOUND,
-    };
     struct harvest_values *values = arguments->values;
     struct harvest_options *how = &values->how;
-    enum harvest_end end;
+    enum td_status end;
     size_t n = (size_t)arguments->n_operands - 1;
     struct harvest_source *sources = calloc(n, sizeof(*sources));
     struct cosigner *cosigner = NULL;
@@ -410,8 +404,8 @@ run_harvest(const struct arguments *arguments)
         signals_stop_client(how->target);
         signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
         end = harvest_run(how);
-        code = codes[end];
-        if (end == HARVEST_STOPPED && how->is_once)
+        code = exit_code_of(end);
+        if (end == TD_STOPPED && how->is_once)
             code = failed(
                 "stopped before the end; the next run continues from here");
         signals_end();

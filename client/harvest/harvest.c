@@ -402,12 +402,12 @@ handle_failure(struct reader *r, enum td_status rc, const char *why)
         return;
     }
     if (is_last && !how->is_once) {
-        HARVEST_TARGET_FAIL(t, harvest_end_of(rc), "%s", why);
+        HARVEST_TARGET_FAIL(t, rc, "%s", why);
         return;
     }
     if (is_last) { /* the others go on */
         harvest_target_say(t, "%s", why);
-        t->end = t->end ? t->end : harvest_end_of(rc);
+        t->end = t->end ? t->end : rc;
         r->is_done = true;
         return;
     }
@@ -428,7 +428,7 @@ on_end(enum td_status rc, const char *why, void *user)
         !harvest_feed_flush(&h->outbox) || (rc == TD_OK && !end_look(r)))
         return;
     if (rc == TD_STOPPED)
-        harvest_target_end(&h->target, HARVEST_STOPPED);
+        harvest_target_end(&h->target, TD_STOPPED);
     else if (rc)
         handle_failure(r, rc, why);
     r->is_done |= rc == TD_OK && h->options->is_once;
@@ -467,7 +467,7 @@ read_oai(struct reader *r, const char *after)
     if (how->stores_records && strstr(r->url, "verb=ListIdentifiers"))
         wrong = "--records needs ListRecords: ListIdentifiers has no records";
     if (wrong)
-        return HARVEST_TARGET_FAIL(t, HARVEST_USAGE, "%s", wrong);
+        return HARVEST_TARGET_FAIL(t, TD_INVALID, "%s", wrong);
 
     if ((how->is_once && (r->feed.part.doubt[0] || r->feed.counts.held_back)) ||
         is_time_to_compare(r))
@@ -548,7 +548,7 @@ open_follower(struct reader *r)
     rc = td_follower_open(r->source->client, r->url, &options, on_message, r,
                           &r->follower);
     if (rc)
-        return HARVEST_TARGET_FAIL(&h->target, harvest_end_of(rc), "%s",
+        return HARVEST_TARGET_FAIL(&h->target, rc, "%s",
                                    td_problem(r->source->client));
     if (after[0] == '@' && after != how->after)
         compare_at_start(r, is_due);
@@ -602,7 +602,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
         (source->files && client_add_source(source->files, source->url))) {
         free(own);
         free(r);
-        return HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, NO_MEMORY);
+        return HARVEST_TARGET_FAIL(&h->target, TD_MEMORY, NO_MEMORY);
     }
     h->readers[h->n_readers++] = r;
     *r = (struct reader){.harvest = h,
@@ -646,15 +646,15 @@ split_reader(struct harvest *h, struct reader *r)
         return false;
     if (r->n_sets > SETS_MAX)
         return HARVEST_TARGET_FAIL(
-            &h->target, HARVEST_USAGE,
+            &h->target, TD_INVALID,
             "%s has %zu sets; a harvest takes up to %d: name those that it "
             "should have",
             r->url, r->n_sets, SETS_MAX);
     if (rc && !r->n_sets)
-        return HARVEST_TARGET_FAIL(&h->target, HARVEST_FAILED, "%s",
+        return HARVEST_TARGET_FAIL(&h->target, TD_IO, "%s",
                                    td_problem(r->source->client));
     if (rc && !h->target.end)
-        h->target.end = HARVEST_PARTIAL;
+        h->target.end = TD_DIFFERENT;
     return true;
 }
 
@@ -752,8 +752,7 @@ take_filter(struct harvest *h)
     const char *given = h->options->filter;
 
     if (part_filter_read(&t->filter, given ? given : t->db.filter, &t->why))
-        return HARVEST_TARGET_FAIL(t, HARVEST_USAGE, "--filter: %s",
-                                   t->why.text);
+        return HARVEST_TARGET_FAIL(t, TD_INVALID, "--filter: %s", t->why.text);
     return slice_is(filter_text(&t->filter), t->db.filter) ||
            harvest_db_set_filter(&t->db, filter_text(&t->filter));
 }
@@ -772,7 +771,7 @@ begin_harvest(struct harvest *h)
      * ever. */
     if (other[0])
         return HARVEST_TARGET_FAIL(
-            &h->target, HARVEST_FAILED,
+            &h->target, TD_IO,
             "%s is the state of another harvest: of %s, too; name that "
             "source, or another --state",
             h->options->state, other);
@@ -785,7 +784,7 @@ begin_harvest(struct harvest *h)
     return true;
 }
 
-enum harvest_end
+enum td_status
 harvest_run(const struct harvest_options *options)
 {
     struct harvest h = {
@@ -804,7 +803,7 @@ harvest_run(const struct harvest_options *options)
         while (open_readers(&h) && turn_handles(&h))
             continue;
     if (h.target.why.rc && !h.target.is_over)
-        HARVEST_TARGET_FAIL(&h.target, HARVEST_FAILED, "%s", h.target.why.text);
+        HARVEST_TARGET_FAIL(&h.target, TD_IO, "%s", h.target.why.text);
     /* The harvest is partial if it holds back, leaves out or doubts
      * anything. */
     for (size_t i = 0; options->is_once && i < h.n_readers; i++) {
@@ -812,7 +811,7 @@ harvest_run(const struct harvest_options *options)
 
         if (!h.target.end && (f->part.doubt[0] || f->counts.held_back ||
                               (f->counts.left_out && !options->skips_bad)))
-            h.target.end = HARVEST_PARTIAL;
+            h.target.end = TD_DIFFERENT;
     }
     for (size_t i = 0; i < h.n_readers; i++)
         free_reader(h.readers[i]);

@@ -73,16 +73,8 @@ struct harvest_options {
     void *user;
 };
 
-/* How a harvest ends. */
-enum harvest_end {
-    HARVEST_GOOD,
-    HARVEST_STOPPED, /* by td_stop */
-    HARVEST_PARTIAL, /* the set does not equal the source, as was said */
-    HARVEST_FAILED,
-    HARVEST_GONE, /* the source has no history and no list, or was removed */
-    HARVEST_USAGE,
-    HARVEST_REWOUND /* the history of the source, or of the set, went back */
-};
-
-/* Runs until it ends by itself, or td_stop. Reasons were said. */
-enum harvest_end harvest_run(const struct harvest_options *options);
+/* Runs until it ends by itself, or td_stop. Reasons were said. TD_DIFFERENT: the
+ * set does not equal the source. TD_INVALID: a mistake of the options. TD_GONE:
+ * the source has no history and no list, or was removed. TD_REWOUND: the history
+ * of the source, or of the set, went back. */
+enum td_status harvest_run(const struct harvest_options *options);

@@ -38,11 +38,11 @@ harvest_feed_flush(struct harvest_outbox *o)
         buf_add_format(&o->body, "\r\n--%s--\r\n", o->boundary);
     }
     if (o->n > 0) {
-        is_good = (!o->body.failed ||
-                   HARVEST_TARGET_FAIL(t, HARVEST_FAILED, NO_MEMORY)) &&
-                  harvest_db_seal(f->db, &f->part, buf_slice(&o->body), o->n,
-                                  position) &&
-                  harvest_target_post(t);
+        is_good =
+            (!o->body.failed || HARVEST_TARGET_FAIL(t, TD_MEMORY, NO_MEMORY)) &&
+            harvest_db_seal(f->db, &f->part, buf_slice(&o->body), o->n,
+                            position) &&
+            harvest_target_post(t);
     } else if (position) {
         snprintf(f->part.position, sizeof(f->part.position), "%s", position);
         is_good = harvest_db_note_part(f->db, &f->part);
@@ -118,7 +118,7 @@ add_bytes(struct harvest_feed *f, const struct harvest_resource *r)
                         &o->parts);
     free(url);
     if (rc == TD_STOPPED || td_service(t->client) == TD_STOPPED)
-        return harvest_target_end(t, HARVEST_STOPPED);
+        return harvest_target_end(t, TD_STOPPED);
     if (rc)
         harvest_target_say(t, "not republished: %.*s: %s", SLICE_ARG(original),
                            td_problem(f->files));
@@ -167,7 +167,7 @@ post_change(struct harvest_feed *f, int64_t part,
         verdict =
             harvest_entry(body, f->outbox->n ? ",\n" : "[", r->entry, &rules);
     if (verdict == HARVEST_ODD)
-        return HARVEST_TARGET_FAIL(t, HARVEST_FAILED,
+        return HARVEST_TARGET_FAIL(t, TD_IO,
                                    "%s: the entry of %.*s cannot be read",
                                    f->url, SLICE_ARG(r->loc));
     if (verdict == HARVEST_RING ||
@@ -178,7 +178,7 @@ post_change(struct harvest_feed *f, int64_t part,
     }
     note_change(f, r->loc, change);
     if (body->failed || f->outbox->parts.failed)
-        return HARVEST_TARGET_FAIL(t, HARVEST_FAILED, NO_MEMORY);
+        return HARVEST_TARGET_FAIL(t, TD_MEMORY, NO_MEMORY);
     return is_deleted ? harvest_db_remove(f->db, part, r->loc, changed_us)
                       : harvest_db_keep(f->db, part, r, changed_us);
 }
@@ -305,8 +305,7 @@ learn_source(struct harvest_feed *f, const struct td_message *message)
         harvest_epoch_of(f->epoch, position);
     if (!f->epoch[0] || strcmp(f->epoch, f->target->epoch) != 0)
         return true;
-    return HARVEST_TARGET_FAIL(f->target, HARVEST_USAGE,
-                               "the two sets are one");
+    return HARVEST_TARGET_FAIL(f->target, TD_INVALID, "the two sets are one");
 }
 
 /* A heartbeat ends a reading: what waits is posted. So is what was pushed. */

@@ -30,22 +30,12 @@ harvest_target_say(const struct harvest_target *t, const char *format, ...)
 }
 
 bool
-harvest_target_end(struct harvest_target *t, enum harvest_end end)
+harvest_target_end(struct harvest_target *t, enum td_status end)
 {
     if (!t->is_over)
         t->end = end;
     t->is_over = true;
     return false;
-}
-
-enum harvest_end
-harvest_end_of(enum td_status rc)
-{
-    return rc == TD_STOPPED   ? HARVEST_STOPPED
-           : rc == TD_GONE    ? HARVEST_GONE
-           : rc == TD_REWOUND ? HARVEST_REWOUND
-           : rc == TD_INVALID ? HARVEST_USAGE
-                              : HARVEST_FAILED;
 }
 
 bool
@@ -67,7 +57,7 @@ harvest_target_turn(struct harvest_target *t, int wait_ms)
     for (size_t i = 0; i <= how->n_sources; i++)
         if (td_service(i < how->n_sources ? how->sources[i].client
                                           : t->client) == TD_STOPPED)
-            return harvest_target_end(t, HARVEST_STOPPED);
+            return harvest_target_end(t, TD_STOPPED);
     return !harvest_target_is_over(t);
 }
 
@@ -80,16 +70,15 @@ may_try_again(struct harvest_target *t, enum td_status rc, bool is_passing,
     unsigned asked_s, ms;
 
     if (rc == TD_STOPPED)
-        return harvest_target_end(t, HARVEST_STOPPED);
+        return harvest_target_end(t, TD_STOPPED);
     if (!is_passing)
-        return HARVEST_TARGET_FAIL(t, harvest_end_of(rc), "%s",
-                                   td_problem(t->client));
+        return HARVEST_TARGET_FAIL(t, rc, "%s", td_problem(t->client));
     td_answered(t->client, &asked_s);
     ms = pause_asked(pause_ms, PAUSE_MOST_MS, asked_s);
     harvest_target_say(t, "%s; again in %.1f s", td_problem(t->client),
                        ms / 1000.0);
     return !client_wait(t->client, ms, NULL) ||
-           harvest_target_end(t, HARVEST_STOPPED);
+           harvest_target_end(t, TD_STOPPED);
 }
 
 void
@@ -271,7 +260,7 @@ look_for(struct harvest_target *t, const struct harvest_post *post)
         t, "a post of %zu entries was not answered a day ago; looking for it",
         post->n);
     if (!post_search_init(&search, post))
-        HARVEST_TARGET_FAIL(t, HARVEST_FAILED, NO_MEMORY);
+        HARVEST_TARGET_FAIL(t, TD_MEMORY, NO_MEMORY);
     else if (read_set(t, noted[0] ? noted : "0", on_sought, &r))
         is_good = r.found ? note_posted(t, r.found - post->n + 1, t->position)
                           : deliver_post(t, post);
@@ -398,7 +387,7 @@ check_alone(struct harvest_target *t)
                                  : "each change would come twice; go on with "
                                    "that state, or delete its report");
     return may_begin ? harvest_db_note_report(&t->db, t->reported_us)
-                     : harvest_target_end(t, HARVEST_FAILED);
+                     : harvest_target_end(t, TD_IO);
 }
 
 /* What the set has */
@@ -490,7 +479,7 @@ harvest_target_report(struct harvest_target *t, struct slice json)
     if (status == 405 || status == 404) /* the same, or there is no set yet */
         rc = TD_OK;
     if (rc == TD_STOPPED)
-        return harvest_target_end(t, HARVEST_STOPPED);
+        return harvest_target_end(t, TD_STOPPED);
     if (rc &&
         strncmp(t->trouble, td_problem(t->client), sizeof(t->trouble) - 1) != 0)
         harvest_target_say(t, "the broker was not told: %s",

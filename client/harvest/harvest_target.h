@@ -27,13 +27,13 @@ struct harvest_target {
                                         read; "": there is no set */
     bool is_other; /* the set is another one than before, or was removed: the
                       state begins anew. Stays until the caller clears it */
-    enum harvest_end end; /* of the harvest, as far as it is known */
-    bool is_over;         /* its reason was said */
-    bool has_begun;       /* posts are this process's */
-    bool has_no_route;    /* the broker has no route for reports */
-    uint64_t report;      /* FNV-1a of the last report, without its times */
-    int64_t reported_ms;  /* when that was */
-    char trouble[256];    /* the last report that failed; "": none */
+    enum td_status end;  /* of the harvest, as far as it is known */
+    bool is_over;        /* its reason was said */
+    bool has_begun;      /* posts are this process's */
+    bool has_no_route;   /* the broker has no route for reports */
+    uint64_t report;     /* FNV-1a of the last report, without its times */
+    int64_t reported_ms; /* when that was */
+    char trouble[256];   /* the last report that failed; "": none */
     char home[HARVEST_HOME_SIZE]; /* of copies (copy.h) */
 
     /* The last report on the set, whoever made it. */
@@ -70,14 +70,11 @@ void harvest_target_say(const struct harvest_target *t, const char *format, ...)
 
 /* Ends the harvest, unless it is over already: that has its reason. Returns
  * false. */
-bool harvest_target_end(struct harvest_target *t, enum harvest_end end);
+bool harvest_target_end(struct harvest_target *t, enum td_status end);
 
 /* The same, after a line that says why. */
 #define HARVEST_TARGET_FAIL(t, end, ...) \
     (harvest_target_say((t), __VA_ARGS__), harvest_target_end((t), (end)))
-
-/* How a harvest ends after a call that failed. */
-enum harvest_end harvest_end_of(enum td_status rc);
 
 /* The functions below return false if the harvest is over. */
 
