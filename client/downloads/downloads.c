@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "client/downloads/host_queues.h"
 #include "client/dumps/download.h"
-#include "client/lib/host_name.h"
 
 /* One want, with its links in the order of the attempts */
 
@@ -102,7 +101,7 @@ copy_duplicates(struct download_job *job, const struct want *want,
         for (size_t i = 0; i < n; i++) {
             const struct downloads_link *link = &want->duplicates[i];
 
-            if (is_taken[i] || !host_name_is_url(link->href) ||
+            if (is_taken[i] || !host_name_read(link->href, NULL) ||
                 (all_guarded || link->hash.size ||
                  link->length != LENGTH_NONE) != are_guarded ||
                 (best && order_of(link) >= order_of(best)))
@@ -231,7 +230,7 @@ queue_job(struct download_job *job)
 
     while (job->at < job->n_links) {
         const struct download_job_link *link = &job->links[job->at];
-        bool is_url = host_name_is_url(slice_of(link->url));
+        bool is_url = host_name_read(slice_of(link->url), NULL);
         struct host *host =
             is_url ? host_queues_of(&d->hosts, slice_of(link->url)) : NULL;
         struct problem why = {.text = ""};
@@ -241,7 +240,8 @@ queue_job(struct download_job *job)
         } else if (!host) {
             problem_memory(&why);
         } else if (host_queues_is_down(&d->hosts, host, clock_steady_ms())) {
-            problem(&why, STATUS_UNREACHABLE, "%s is down for now", host->name);
+            problem(&why, STATUS_UNREACHABLE, "%s is down for now",
+                    host->name.text);
         } else {
             host_queues_push(host, &job->queued, false);
             timer_start(&d->turn, 0);
@@ -435,8 +435,9 @@ downloads_room(const struct downloads *downloads)
 bool
 downloads_is_full_for(struct downloads *downloads, struct slice loc)
 {
-    struct host *host =
-        host_name_is_url(loc) ? host_queues_of(&downloads->hosts, loc) : NULL;
+    struct host *host = host_name_read(loc, NULL)
+                            ? host_queues_of(&downloads->hosts, loc)
+                            : NULL;
 
     return host && host->n_waiting >= DOWNLOADS_ROOM_HOST;
 }

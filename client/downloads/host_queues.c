@@ -3,8 +3,6 @@
  */
 #include "client/downloads/host_queues.h"
 
-#include "client/lib/host_name.h"
-
 void
 host_queues_init(struct host_queues *hosts,
                  const struct host_queues_limits *limits)
@@ -18,7 +16,6 @@ free_host(struct host_queues *hosts, struct host *host)
 {
     hosts->n--;
     list_remove(&host->node);
-    free(host->name);
     free(host);
 }
 
@@ -39,22 +36,18 @@ host_queues_fini(struct host_queues *hosts)
 struct host *
 host_queues_of(struct host_queues *hosts, struct slice url)
 {
-    char *name = host_name_of(url);
+    struct websub_origin name;
     struct host *host;
 
-    if (!name)
+    if (!host_name_read(url, &name))
         return NULL;
     list_walk (host, &hosts->all, node)
-        if (!strcmp(host->name, name)) {
-            free(name);
+        if (!strcmp(host->name.text, name.text))
             return host;
-        }
     /* Forgets no host: the caller may hold one. */
     host = calloc(1, sizeof(*host));
-    if (!host) {
-        free(name);
+    if (!host)
         return NULL;
-    }
     host->name = name;
     list_init(&host->waiting);
     host->n_places = hosts->limits.per_host;

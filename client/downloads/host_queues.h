@@ -18,7 +18,7 @@
 #pragma once
 
 #include "base/list.h"
-#include "proto/slice.h"
+#include "client/lib/host_name.h"
 
 struct host_queues_limits {
     unsigned per_host;
@@ -39,8 +39,8 @@ struct queued_job {
 
 /* To be read alone. */
 struct host {
-    struct list node;    /* in host_queues->all */
-    char *name;          /* "https://example.org:8443", in lower case */
+    struct list node; /* in host_queues->all */
+    struct websub_origin name;
     struct list waiting; /* struct queued_job */
     size_t n_waiting;
     unsigned n_running;

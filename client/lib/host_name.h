@@ -3,13 +3,9 @@
  */
 #pragma once
 
-#include "proto/slice.h"
+#include "proto/http/websub.h"
 
-/* True if it is a URL of http or https without blanks and control characters.
- */
-bool host_name_is_url(struct slice url);
-
-/* The scheme and host of a URL, with its port unless that is the default one:
- * "https://example.org:8443", in lower case. The caller frees it. NULL: no
- * memory, or no URL of http or https. */
-char *host_name_of(struct slice url);
+/* Writes the scheme and host of a URL, with its port unless that is the default
+ * one: "https://example.org:8443", in lower case; `name` NULL: nothing. False:
+ * it is no URL of http or https, or has blanks or control characters. */
+bool host_name_read(struct slice url, struct websub_origin *name);

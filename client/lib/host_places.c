@@ -12,7 +12,7 @@
 
 struct places_host {
     struct list node; /* in host_places->hosts */
-    char *name;
+    struct websub_origin name;
     struct list waiting[2]; /* of struct host_place: files, others */
     unsigned n_taken;       /* places of requests that read */
     unsigned n_documents;   /* of them, those that are no files */
@@ -35,7 +35,6 @@ static void
 forget_host(struct places_host *host)
 {
     list_remove(&host->node);
-    free(host->name);
     free(host);
 }
 
@@ -61,24 +60,23 @@ static struct places_host *
 host_of(struct host_places *places, const char *url, bool is_to_be_known)
 {
     int64_t now_ms = clock_steady_ms();
-    char *name = host_name_of(slice_of(url));
     struct places_host *found = NULL;
     struct places_host *host;
+    struct websub_origin name;
 
-    if (!name)
+    if (!host_name_read(slice_of(url), &name))
         return NULL;
     list_walk (host, &places->hosts, node) {
-        if (!strcmp(host->name, name))
+        if (!strcmp(host->name.text, name.text))
             found = host;
         else if (!host->n_known && host->until_ms <= now_ms)
             forget_host(host);
     }
-    if (!found && is_to_be_known)
-        found = calloc(1, sizeof(*found));
-    if (!found || found->name) {
-        free(name);
+    if (found || !is_to_be_known)
         return found;
-    }
+    found = calloc(1, sizeof(*found));
+    if (!found)
+        return NULL;
     found->name = name;
     list_init(&found->waiting[0]);
     list_init(&found->waiting[1]);

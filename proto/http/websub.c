@@ -186,7 +186,7 @@ websub_denial_url(struct buf *to, struct slice callback, struct slice topic,
 struct url {
     bool is_https;
     struct slice authority;
-    struct slice host; /* an IPv6 address with its brackets */
+    struct slice host; /* behind user info; an IPv6 address with its brackets */
     struct slice port; /* behind the colon, which is not in it; perhaps empty */
     struct slice rest; /* path and query; perhaps empty */
 };
@@ -200,17 +200,17 @@ url_of(struct slice url)
 
     slice_skip(&url, 2);
     u.rest = url;
-    u.authority = slice_take_until(&u.rest, "/?#");
-
-    if (u.authority.size > 0 && u.authority.data[0] == '[')
-        while (host < u.authority.size && u.authority.data[host] != ']')
+    u.authority = u.host = slice_take_until(&u.rest, "/?#");
+    while (slice_skip_past(&u.host, "@"))
+        continue;
+    if (u.host.size > 0 && u.host.data[0] == '[')
+        while (host < u.host.size && u.host.data[host] != ']')
             host++;
-    while (host < u.authority.size && u.authority.data[host] != ':')
+    while (host < u.host.size && u.host.data[host] != ':')
         host++;
-    u.host = (struct slice){u.authority.data, host};
-    if (host < u.authority.size)
-        u.port = (struct slice){u.authority.data + host + 1,
-                                u.authority.size - host - 1};
+    if (host < u.host.size)
+        u.port = slice_from(u.host, host + 1);
+    u.host.size = host;
     return u;
 }
 

@@ -88,7 +88,7 @@ bool websub_is_same(struct slice a, struct slice b);
 /* The part of a callback that lists and logs may show. The whole URL is a
  * capability: with it everybody can post to the subscriber.
  * "https://host:port", terminated; scheme and host in lower case, without the
- * default port. `url` has passed websub_check_url. */
+ * default port and without user info. `url` begins with http:// or https://. */
 struct websub_origin {
     char text[272]; /* "https://", a host, ":65535" */
 };

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "client/lib/host_name.h"
 #include "tests/test.h"
 
 static const struct host_queues_limits limits = {
@@ -40,12 +39,12 @@ TEST(urls_of_one_server_are_one_host)
                          host);
     assert_ptr_not_equal(host_queues_of(&hosts, SLICE("http://a.org:81/x")),
                          host);
-    assert_string_equal(host->name, "http://a.org");
+    assert_string_equal(host->name.text, "http://a.org");
     assert_null(host_queues_of(&hosts, SLICE("ftp://a.org/x")));
-    assert_false(host_name_is_url(SLICE("http:///x")));
-    assert_false(host_name_is_url(SLICE("http://a.org/x\ny")));
-    assert_false(host_name_is_url(SLICE("urn:x")));
-    assert_true(host_name_is_url(SLICE("https://[::1]:8443/x")));
+    assert_false(host_name_read(SLICE("http:///x"), NULL));
+    assert_false(host_name_read(SLICE("http://a.org/x\ny"), NULL));
+    assert_false(host_name_read(SLICE("urn:x"), NULL));
+    assert_true(host_name_read(SLICE("https://[::1]:8443/x"), NULL));
     host_queues_fini(&hosts);
 }
 
@@ -181,7 +180,7 @@ TEST(a_host_stays_while_others_are_looked_for)
         snprintf(url, sizeof(url), "http://other-%u.org/", i);
         assert_non_null(host_queues_of(&hosts, slice_of(url)));
     }
-    assert_string_equal(job.host->name, "http://a.org");
+    assert_string_equal(job.host->name.text, "http://a.org");
     assert_ptr_equal(host_queues_of(&hosts, SLICE("http://a.org/")), job.host);
     assert_false(host_queues_is_down(&hosts, job.host, 0));
 
