@@ -202,6 +202,12 @@ gunzip_all(struct gunzip *g, struct slice bytes, struct problem *why)
 }
 
 enum status
+gunzip_into(struct slice bytes, void *next, struct problem *why)
+{
+    return gunzip_all(next, bytes, why);
+}
+
+enum status
 gunzip_end(const struct gunzip *g, struct problem *why)
 {
     if (g->form == GUNZIP_GZIP && !g->is_between)

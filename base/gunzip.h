@@ -57,6 +57,11 @@ MUST_CHECK enum status gunzip_step(struct gunzip *g, struct problem *why);
 MUST_CHECK enum status gunzip_all(struct gunzip *g, struct slice bytes,
                                   struct problem *why);
 
+/* The gunzip_fn of one whose bytes are coded once more: `next` is the reader of
+ * what comes out. */
+MUST_CHECK enum status gunzip_into(struct slice bytes, void *next,
+                                   struct problem *why);
+
 /* Ends the input; no step may be due. STATUS_MALFORMED: the last member is
  * incomplete, or there was none. */
 MUST_CHECK enum status gunzip_end(const struct gunzip *g, struct problem *why);

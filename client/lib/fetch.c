@@ -229,20 +229,10 @@ on_plain(struct slice bytes, void *user, struct problem *why)
     return f->plain.failed ? STATUS_TOO_LARGE : STATUS_OK;
 }
 
-/* Coded twice: the inner one. */
-static enum status
-on_half_plain(struct slice bytes, void *user, struct problem *why)
-{
-    struct fetch *f = user;
-
-    return gunzip_all(f->gunzip[1], bytes, why);
-}
-
 static enum status
 open_coding(struct fetch *f)
 {
     struct slice codings = slice_of(f->answer.coding);
-    gunzip_fn *on_inflated;
 
     f->is_coding_known = true;
     while (!f->request.keeps_coding && codings.size > 0) {
@@ -260,10 +250,10 @@ open_coding(struct fetch *f)
                        : STATUS_OK; /* of an explanation */
         /* The last coding of the list is undone first. */
         f->gunzip[1] = f->gunzip[0];
-        on_inflated = f->gunzip[1] ? on_half_plain : on_plain;
-        f->gunzip[0] =
-            gunzip_new(f->request.max_bytes,
-                       is_gzip ? GUNZIP_GZIP : GUNZIP_DEFLATE, on_inflated, f);
+        f->gunzip[0] = gunzip_new(f->request.max_bytes,
+                                  is_gzip ? GUNZIP_GZIP : GUNZIP_DEFLATE,
+                                  f->gunzip[1] ? gunzip_into : on_plain,
+                                  f->gunzip[1] ? (void *)f->gunzip[1] : f);
         if (!f->gunzip[0])
             return problem_memory(&f->undo);
     }

@@ -22,14 +22,6 @@ is_robots(const char *url)
 }
 
 static enum status
-on_packed(struct slice bytes, void *user, struct problem *why)
-{
-    struct document *d = user;
-
-    return gunzip_all(d->gunzip[1], bytes, why);
-}
-
-static enum status
 on_bytes(struct slice bytes, void *user, struct problem *why)
 {
     struct document *d = user;
@@ -53,8 +45,9 @@ document_new_moved(const char *url, const char *base, uint64_t max_bytes,
         return NULL;
     d->reader = document_reader_new(base, is_robots(url) || is_robots(base),
                                     events, user);
-    d->gunzip[0] = gunzip_new(max_bytes, GUNZIP_EITHER, on_packed, d);
     d->gunzip[1] = gunzip_new(max_bytes, GUNZIP_EITHER, on_bytes, d);
+    d->gunzip[0] =
+        gunzip_new(max_bytes, GUNZIP_EITHER, gunzip_into, d->gunzip[1]);
     if (d->reader && d->gunzip[0] && d->gunzip[1])
         return d;
     document_free(d);
