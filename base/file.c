@@ -592,6 +592,24 @@ file_read(int above_fd, const char *path, void *to, size_t size)
     return n;
 }
 
+enum status
+file_digest(int fd, struct digest_check *check, file_go_on_fn *go_on,
+            void *user, struct problem *why)
+{
+    enum status rc = digest_check_reset(check);
+    char bytes[65536];
+    ssize_t n = 1;
+
+    while (!rc && (n = file_read_rest(fd, bytes, sizeof(bytes))) > 0) {
+        rc = digest_check_add(check, (struct slice){bytes, (size_t)n}, why);
+        if (!rc && go_on && !go_on(user))
+            rc = STATUS_STOPPED;
+    }
+    if (!rc)
+        rc = n < 0 ? STATUS_IO : digest_check_end(check, why);
+    return rc;
+}
+
 uint64_t
 file_free_bytes(int fd)
 {

@@ -11,7 +11,7 @@
 
 #include <dirent.h>
 
-#include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
 
 /* A path, as the format says: that of a data directory has at most 4,096
  * bytes. */
@@ -116,6 +116,14 @@ MUST_CHECK enum status file_store(int dir_fd, const char *name,
  * the file at `path`, from `above_fd` or AT_FDCWD on. -1: errno says why. */
 ssize_t file_read_rest(int fd, void *to, size_t size);
 ssize_t file_read(int above_fd, const char *path, void *to, size_t size);
+
+/* Feeds a file, from its place on, to digests, and ends them (digest_check_end).
+ * `go_on`: called at each piece of 64 KiB, unless it is NULL. STATUS_STOPPED: it
+ * returned false; STATUS_IO: the file cannot be read, errno says why. */
+typedef bool file_go_on_fn(void *user);
+MUST_CHECK enum status file_digest(int fd, struct digest_check *check,
+                                   file_go_on_fn *go_on, void *user,
+                                   struct problem *why);
 
 /* Closes *fd unless it is -1, which it is then. errno stays. */
 void file_close(int *fd);

@@ -24,7 +24,6 @@
 #include <zlib.h>
 
 #include "base/certificates.h"
-#include "base/file.h"
 #include "client/cli/cli.h"
 #include "client/lib/temporary_file.h"
 #include "client/watch/file_digest.h"

@@ -13,35 +13,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "client/lib/fetch.h"
 #include "proto/number.h"
 
 enum status
 digests_file(struct digest_check *digests, int dir_fd, const char *name,
-             digests_go_on_fn *go_on, void *user, struct problem *why)
+             file_go_on_fn *go_on, void *user, struct problem *why)
 {
-    enum status rc = digest_check_reset(digests);
+    enum status rc = STATUS_IO;
     int fd = openat(dir_fd, name,
                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    char bytes[65536];
-    ssize_t n = -1;
 
-    while (!rc && fd >= 0 && (n = read(fd, bytes, sizeof(bytes)))) {
-        if (n > 0)
-            rc = digest_check_add(digests, (struct slice){bytes, (size_t)n},
-                                  why);
-        else if (errno != EINTR)
-            break;
-        if (!rc && go_on && !go_on(user))
-            rc = STATUS_STOPPED;
-    }
-    if (!rc && n < 0) {
+    if (fd >= 0)
+        rc = file_digest(fd, digests, go_on, user, why);
+    if (rc == STATUS_IO)
         problem_errno(why, "cannot read", name);
-        rc = STATUS_IO;
-    }
     file_close(&fd);
-    return rc ? rc : digest_check_end(digests, why);
+    return rc;
 }
 
 #define REDIRECTS 10

@@ -31,9 +31,9 @@
  */
 #pragma once
 
+#include "base/file.h"
 #include "client/lib/client.h"
 #include "proto/resourcesync/change.h"
-#include "proto/resourcesync/digest.h"
 
 #define DOWNLOAD_NAME_MAX 64 /* of a file, with its NUL */
 
@@ -96,7 +96,6 @@ void download_forget(int dir_fd, const char *file);
  * follow symbolic links. `go_on`: called at each piece, unless it is NULL.
  * STATUS_STOPPED: it returned false; STATUS_IO: the file cannot be read, errno
  * says why. */
-typedef bool digests_go_on_fn(void *user);
 MUST_CHECK enum status digests_file(struct digest_check *digests, int dir_fd,
-                                    const char *name, digests_go_on_fn *go_on,
+                                    const char *name, file_go_on_fn *go_on,
                                     void *user, struct problem *why);

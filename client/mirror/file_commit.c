@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
 #include "client/mirror/mirror.h"
 
 bool

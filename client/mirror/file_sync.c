@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "client/dumps/download.h"
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"

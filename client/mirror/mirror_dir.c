@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "client/mirror/resource_path.h"
 
 #define FOUND_MAX 1000000
@@ -252,7 +251,7 @@ mirror_dir_look(const struct mirror_dir *home, const char *path,
 /* Reading */
 
 bool
-mirror_dir_digest_file(int dir_fd, const char *name, digests_go_on_fn *go_on,
+mirror_dir_digest_file(int dir_fd, const char *name, file_go_on_fn *go_on,
                        void *user, char to[MIRROR_DIR_DIGEST_SIZE])
 {
     struct digest_check *check = digest_check_new(SLICE(""), LENGTH_NONE, true);
@@ -272,7 +271,7 @@ mirror_dir_digest_file(int dir_fd, const char *name, digests_go_on_fn *go_on,
 
 bool
 mirror_dir_digest(const struct mirror_dir *home, const char *path,
-                  digests_go_on_fn *go_on, void *user,
+                  file_go_on_fn *go_on, void *user,
                   char to[MIRROR_DIR_DIGEST_SIZE])
 {
     const char *name;

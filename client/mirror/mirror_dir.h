@@ -85,13 +85,12 @@ int mirror_dir_directory(const struct mirror_dir *home, const char *path,
  * false. */
 #define MIRROR_DIR_DIGEST_SIZE 73
 bool mirror_dir_digest(const struct mirror_dir *home, const char *path,
-                       digests_go_on_fn *go_on, void *user,
+                       file_go_on_fn *go_on, void *user,
                        char to[MIRROR_DIR_DIGEST_SIZE]);
 
 /* The same of the file `name` of `dir_fd`. */
-bool mirror_dir_digest_file(int dir_fd, const char *name,
-                            digests_go_on_fn *go_on, void *user,
-                            char to[MIRROR_DIR_DIGEST_SIZE]);
+bool mirror_dir_digest_file(int dir_fd, const char *name, file_go_on_fn *go_on,
+                            void *user, char to[MIRROR_DIR_DIGEST_SIZE]);
 
 /* Calls `fn` for everything in DIR but directories and the state. False: a
  * directory cannot be read, errno says why; or `fn` returned false. */

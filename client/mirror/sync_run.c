@@ -18,7 +18,6 @@
 #include <fcntl.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
 #include "client/mirror/change_packages.h"

@@ -9,22 +9,10 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
 
-#define SETTLE_NS  INT64_C(2000000000)
-#define SECOND_NS  INT64_C(1000000000)
-#define READS_MAX  3 /* of a file that changes during the reading */
-#define STOP_BYTES (16 * 1024 * 1024)
-
-bool
-file_digester_init(struct file_digester *digester,
-                   bool (*should_stop)(void *user), void *user)
-{
-    digester->should_stop = should_stop;
-    digester->user = user;
-    digester->check = digest_check_new(SLICE(""), LENGTH_NONE, true);
-    return digester->check != NULL;
-}
+#define SETTLE_NS INT64_C(2000000000)
+#define SECOND_NS INT64_C(1000000000)
+#define READS_MAX 3 /* of a file that changes during the reading */
 
 static int64_t
 nanoseconds_of(struct timespec t)
@@ -68,43 +56,25 @@ is_being_written(int fd)
 }
 
 static enum file_digest_result
-digest_file(struct file_digester *digester, int fd, struct file_digest *hash)
+digest_file(const struct file_digester *digester, int fd,
+            struct file_digest *hash)
 {
-    uint64_t size = 0;
-    uint64_t asked = 0;
-    ssize_t n;
+    ssize_t n = pread(fd, hash->head, sizeof(hash->head), 0);
+    enum status rc = STATUS_IO;
 
-    hash->head_size = 0;
-    if (lseek(fd, 0, SEEK_SET) || digest_check_reset(digester->check))
-        return FILE_DIGEST_FAILED;
-    while ((n = read(fd, digester->bytes, sizeof(digester->bytes)))) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 ||
-            digest_check_add(digester->check,
-                             (struct slice){digester->bytes, (size_t)n}, NULL))
-            return FILE_DIGEST_FAILED;
-        if (!size) {
-            hash->head_size =
-                (size_t)n < sizeof(hash->head) ? (size_t)n : sizeof(hash->head);
-            memcpy(hash->head, digester->bytes, hash->head_size);
-        }
-        size += (uint64_t)n;
-        if (size - asked >= STOP_BYTES) {
-            asked = size;
-            if (digester->should_stop(digester->user))
-                return FILE_DIGEST_STOPPED;
-        }
-    }
-    if (digest_check_end(digester->check, NULL))
-        return FILE_DIGEST_FAILED;
+    hash->head_size = n > 0 ? (size_t)n : 0;
+    if (n >= 0 && !lseek(fd, 0, SEEK_SET))
+        rc = file_digest(fd, digester->check, digester->go_on, digester->user,
+                         NULL);
+    if (rc)
+        return rc == STATUS_STOPPED ? FILE_DIGEST_STOPPED : FILE_DIGEST_FAILED;
     digest_check_sha256(digester->check, &hash->mark.sha256);
     return FILE_DIGEST_READ;
 }
 
 enum file_digest_result
-file_digest_read(struct file_digester *digester, int dir_fd, const char *name,
-                 struct file_digest *hash)
+file_digest_read(const struct file_digester *digester, int dir_fd,
+                 const char *name, struct file_digest *hash)
 {
     enum file_digest_result result = FILE_DIGEST_WRITTEN;
     struct stat before;

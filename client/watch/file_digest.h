@@ -15,7 +15,7 @@
 
 #include <sys/stat.h>
 
-#include "proto/resourcesync/digest.h"
+#include "base/file.h"
 
 /*
  * The media type of a file: by its extension, as the system's
@@ -82,7 +82,7 @@ enum file_digest_result {
     FILE_DIGEST_GONE,    /* or no file any more */
     FILE_DIGEST_WRITTEN, /* open for writing, or it does not come to rest */
     FILE_DIGEST_FAILED,  /* errno says why */
-    FILE_DIGEST_STOPPED  /* should_stop returned true */
+    FILE_DIGEST_STOPPED  /* go_on returned false */
 };
 
 struct file_digest {
@@ -93,18 +93,13 @@ struct file_digest {
 
 /* Serves one thread, one file after the other. */
 struct file_digester {
-    struct digest_check *check; /* free it at the end */
-    bool (*should_stop)(void *user);
+    struct digest_check *check; /* of an SHA-256; the owner's */
+    file_go_on_fn *go_on;       /* of file_digest; or NULL */
     void *user;
-    char bytes[65536];
 };
 
-/* Calls `should_stop` now and then. False: no memory. */
-bool file_digester_init(struct file_digester *digester,
-                        bool (*should_stop)(void *user), void *user);
-
 /* Reads the file `name` in `dir_fd`, but no symbolic link. */
-enum file_digest_result file_digest_read(struct file_digester *digester,
+enum file_digest_result file_digest_read(const struct file_digester *digester,
                                          int dir_fd, const char *name,
                                          struct file_digest *hash);
 

@@ -9,7 +9,6 @@
  */
 #include "client/watch/watch.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -20,7 +19,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
 #include "client/watch/watch_db.h"
@@ -316,6 +314,9 @@ end_below(struct inotify *watches, const char *path)
  * 16,384 events by default. */
 #define LOOKS_PER_HEARING 256
 
+/* The same of pieces of files: 16 MiB. */
+#define PIECES_PER_HEARING 256
+
 struct watch {
     struct watch_options options;
     int stop_fd; /* an eventfd, readable when the watch has to stop */
@@ -332,7 +333,7 @@ struct watch {
 
     bool needs_scan;  /* events were lost: look at all files */
     uint64_t n_files; /* seen by this scan */
-    unsigned n_looks;
+    unsigned n_looks, n_pieces;
     struct problem why; /* the watch ends; rc STATUS_OK: not yet */
 };
 
@@ -463,10 +464,13 @@ wait_hearing(unsigned ms, void *user)
     return !read_events(w);
 }
 
+/* At each piece of a file: reads events now and then. */
 static bool
-should_stop(void *user)
+read_on(void *user)
 {
-    return !read_events(user);
+    struct watch *w = user;
+
+    return ++w->n_pieces % PIECES_PER_HEARING || read_events(w);
 }
 
 /* Posting */
@@ -926,8 +930,9 @@ open_all(struct watch *w)
         return false;
     if (!w->options.is_once && !inotify_open(&w->watches, &w->why))
         return false;
-    if (!file_digester_init(&w->digester, should_stop, w) ||
-        !mediatypes_open(&w->types, MEDIATYPES_TABLE))
+    w->digester = (struct file_digester){
+        digest_check_new(SLICE(""), LENGTH_NONE, true), read_on, w};
+    if (!w->digester.check || !mediatypes_open(&w->types, MEDIATYPES_TABLE))
         return fail_watch(w, "no memory, or libmagic has no database");
     return true;
 }

@@ -7,7 +7,6 @@
 #include "client/watch/watch_db.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/random.h"
 #include "proto/datetime.h"
 
