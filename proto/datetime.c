@@ -269,6 +269,14 @@ datetime_read_any(struct slice text, int64_t *us)
     return read_text(text, false, us);
 }
 
+int64_t
+datetime_of(struct slice text)
+{
+    int64_t us;
+
+    return datetime_read_any(text, &us) ? DATETIME_NONE : us;
+}
+
 /* Dates of HTTP */
 
 /* Not strftime: the names do not depend on the locale. */

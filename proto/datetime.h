@@ -56,6 +56,9 @@ MUST_CHECK enum status datetime_read(struct slice text, int64_t *us);
  * as a Sitemap's lastmod may have them: the first moment they name, in UTC. */
 MUST_CHECK enum status datetime_read_any(struct slice text, int64_t *us);
 
+/* The time that datetime_read_any reads; DATETIME_NONE: it is none. */
+int64_t datetime_of(struct slice text);
+
 /* Reads a time that is no W3C Datetime, but clear: without a zone (UTC), with a
  * blank for the "T" or before the zone, "+0200", "UTC", 2026/04/01, 20260401,
  * and dates of mail (RFC 5322). `is_date`: it has no time of day. */

@@ -122,19 +122,18 @@ on_look(const struct harvest_look *look, void *user)
 {
     struct harvest_values *o = user;
     const struct harvest_counts *c = &look->counts;
-    char as_of[DATETIME_SIZE + 1] = "";
+    struct datetime_text as_of = datetime_text_short(
+        look->complete_us > 0 ? look->complete_us : DATETIME_NONE);
 
-    if (look->complete_us > 0)
-        as_of[datetime_write_short(as_of, look->complete_us)] = '\0';
     if (o->is_json) {
         print_values(true,
                      "event:t source:a kind:t complete_as_of:e not_complete:e "
                      "added:n changed:n deleted:n held_back:n left_out:n "
                      "left_out_example:e mended:n records:e dropped_links:n",
-                     "look", look->url, look->kind, as_of, look->not_complete,
-                     c->added, c->changed, c->deleted, c->held_back,
-                     c->left_out, c->left_out_text, c->mended, c->records,
-                     c->dropped_links);
+                     "look", look->url, look->kind, as_of.text,
+                     look->not_complete, c->added, c->changed, c->deleted,
+                     c->held_back, c->left_out, c->left_out_text, c->mended,
+                     c->records, c->dropped_links);
         end_output(&o->error, o->how.target);
         return;
     }
@@ -145,9 +144,9 @@ on_look(const struct harvest_look *look, void *user)
            " deleted",
            name_of(look->kind),
            look->not_complete[0] ? "not known to be complete"
-           : as_of[0]            ? "complete as of "
+           : as_of.text[0]       ? "complete as of "
                                  : "not complete yet",
-           look->not_complete[0] ? "" : as_of, c->added, c->changed,
+           look->not_complete[0] ? "" : as_of.text, c->added, c->changed,
            c->deleted);
     if (c->held_back)
         printf(", %" PRIu64 " held back", c->held_back);

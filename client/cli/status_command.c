@@ -142,13 +142,11 @@ print_status(struct broker_call *call, bool has_plot)
 
 /* Mirrors */
 
-static const char *
-time_text(int64_t us, char to[DATETIME_SIZE + 1])
+static struct datetime_text
+time_text(int64_t us)
 {
-    if (us <= 0)
-        return "never";
-    to[datetime_write_short(to, us - us % 1000000)] = '\0';
-    return to;
+    return us > 0 ? datetime_text_short(us - us % 1000000)
+                  : (struct datetime_text){"never"};
 }
 
 static void
@@ -163,18 +161,17 @@ print_text_line(const char *label, const char *text, const char *rest)
 static void
 print_certainty(const struct mirror_db_certainty *c, const char *filter)
 {
-    char time[DATETIME_SIZE + 1];
     char text[FILTER_TEXT_MAX + 100];
 
     if (c->doubt[0]) {
         snprintf(text, sizeof(text), " (since %s)",
-                 time_text(c->doubt_us, time));
+                 time_text(c->doubt_us).text);
         print_text_line("not known to be complete: ", c->doubt,
                         c->doubt_us ? text : "");
     } else if (c->complete_us) {
         snprintf(text, sizeof(text), "complete%s%s as of %s, by ",
                  filter[0] ? " for " : "", filter,
-                 time_text(c->complete_us, time));
+                 time_text(c->complete_us).text);
         print_text_line(text,
                         c->complete_by[0] ? c->complete_by : "its history", "");
     }
@@ -195,14 +192,14 @@ print_mirror(const struct mirror_status *mirror)
     static const struct table_column columns[] = {
         {"POSITION"}, {"CAUGHT UP"}, {"COMPLETE AS OF"}, {"SET"}, {NULL}};
     const struct mirror_db_counts *c = &mirror->counts;
-    char bytes[BYTES_TEXT_SIZE], time[DATETIME_SIZE + 1];
+    char bytes[BYTES_TEXT_SIZE];
     struct table table;
 
     for (size_t i = 0; i < mirror->n_sources; i++)
         print_pair(FACT_WIDTH, "mirror of", mirror->sources[i]);
     print_pair(FACT_WIDTH, "filter", mirror->filter[0] ? mirror->filter : NULL);
     if (mirror->as_of_us > 0)
-        print_pair(FACT_WIDTH, "as it was", time_text(mirror->as_of_us, time));
+        print_pair(FACT_WIDTH, "as it was", time_text(mirror->as_of_us).text);
     printf("%-26s %" PRIu64 ", %s\n", "files", c->n_have,
            bytes_text((double)c->bytes_have, bytes));
     printf("%-26s %" PRIu64 " to fetch (%s), %" PRIu64 " to remove\n",
@@ -221,11 +218,11 @@ print_mirror(const struct mirror_status *mirror)
         const struct mirror_status_set *set = &mirror->sets[i];
 
         table_add_text(&table, set->position);
-        table_add_text(&table, time_text(set->caught_up_us, time));
+        table_add_text(&table, time_text(set->caught_up_us).text);
         table_add_text(&table,
                        set->certainty.doubt[0]
                            ? "not known"
-                           : time_text(set->certainty.complete_us, time));
+                           : time_text(set->certainty.complete_us).text);
         table_add_text(&table, set->url);
     }
     table_end(&table);
@@ -249,7 +246,6 @@ static void
 print_mirror_json(const struct mirror_status *mirror, const char *dir)
 {
     const struct mirror_db_counts *c = &mirror->counts;
-    char time[DATETIME_SIZE + 1];
 
     put_members(stdout, "{", "mirror:t", dir);
     fputs(",\"sources\":[", stdout);
@@ -264,15 +260,15 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
 
         put_members(stdout, i ? ",{" : "{", "set:t position:e caughtUp:t",
                     set->url, set->position,
-                    set->caught_up_us ? time_text(set->caught_up_us, time)
+                    set->caught_up_us ? time_text(set->caught_up_us).text
                                       : NULL);
         put_members(stdout, ",",
                     "complete_as_of:t complete_by:e not_complete:e",
-                    of->complete_us ? time_text(of->complete_us, time) : NULL,
+                    of->complete_us ? time_text(of->complete_us).text : NULL,
                     of->complete_by, of->doubt);
         if (of->doubt[0] && of->doubt_us)
             put_members(stdout, ",", "not_complete_since:t",
-                        time_text(of->doubt_us, time));
+                        time_text(of->doubt_us).text);
         put_members(stdout, ",",
                     "held_back:n left_out:n mended:n left_out_example:t",
                     of->n_held, of->n_left_out, of->n_mended,
@@ -282,7 +278,7 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
     put_members(stdout, "],",
                 "as_of:t filter:e files:n bytes:n fetch:n fetchBytes:n "
                 "remove:n failed:n atWork:b process:z",
-                mirror->as_of_us > 0 ? time_text(mirror->as_of_us, time) : NULL,
+                mirror->as_of_us > 0 ? time_text(mirror->as_of_us).text : NULL,
                 mirror->filter, c->n_have, c->bytes_have,
                 c->n_fetch - c->n_left, c->bytes_wanted, c->n_remove, c->n_left,
                 mirror->is_at_work, (uint64_t)mirror->process);

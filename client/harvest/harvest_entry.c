@@ -77,7 +77,6 @@ put_links(struct buf *to, struct slice entry, bool is_deleted,
     struct slice links = find_member(entry, "links"), link;
     static const char *const described[] = {"hash", "length", "type"};
     const char *before = ",\"links\":[";
-    char text[DATETIME_SIZE];
     bool has_via = false;
     int64_t us;
 
@@ -101,11 +100,10 @@ put_links(struct buf *to, struct slice entry, bool is_deleted,
         buf_add_format(to, "%s{\"rel\":\"via\"", before);
         put_text_member(to, "href", find_member(entry, "loc"));
         /* A lastmod may be a date alone: links need it complete. */
-        if (!is_deleted &&
-            !datetime_read_any(json_slices_text(find_member(entry, "lastmod")),
-                               &us))
-            buf_add_format(to, ",\"modified\":\"%.*s\"",
-                           (int)datetime_write_short(text, us), text);
+        us = datetime_of(json_slices_text(find_member(entry, "lastmod")));
+        if (!is_deleted && us != DATETIME_NONE)
+            buf_add_format(to, ",\"modified\":\"%s\"",
+                           datetime_text_short(us).text);
         for (size_t i = 0; !is_deleted && i < N_ELEMENTS(described); i++)
             put_text_member(to, described[i], find_member(entry, described[i]));
         BUF_ADD(to, "}");

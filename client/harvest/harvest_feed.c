@@ -192,10 +192,10 @@ post_change(struct harvest_feed *f, int64_t part,
 static int64_t
 time_of(const struct harvest_feed *f, const struct td_change *c)
 {
-    const char *text = c->datetime ? c->datetime : c->lastmod;
-    int64_t us, listed_us = f->part.listed_us;
+    int64_t us = datetime_of(slice_of(c->datetime ? c->datetime : c->lastmod));
+    int64_t listed_us = f->part.listed_us;
 
-    if (!text || datetime_read_any(slice_of(text), &us))
+    if (us == DATETIME_NONE)
         us = clock_now_us();
     else if (us != listed_us)
         listed_us = f->listed_us;
@@ -245,11 +245,10 @@ static bool
 was_listed(const struct harvest_feed *f, const struct td_change *c,
            const struct harvest_known *known)
 {
-    int64_t us;
+    int64_t us = datetime_of(slice_of(c->datetime));
 
     return known->is_same && known->changed_us == DATETIME_NONE &&
-           c->datetime && !datetime_read_any(slice_of(c->datetime), &us) &&
-           us <= f->part.listed_us;
+           us != DATETIME_NONE && us <= f->part.listed_us;
 }
 
 static bool
@@ -492,7 +491,7 @@ static bool
 end_list(struct harvest_feed *f, const struct td_message *message)
 {
     const char *dash = strrchr(message->position, '-');
-    int64_t as_of_us = DATETIME_NONE;
+    int64_t as_of_us = datetime_of(slice_of(message->as_of));
 
     f->is_listing = false;
     if (!learn_source(f, message))
@@ -503,10 +502,7 @@ end_list(struct harvest_feed *f, const struct td_message *message)
     note_position(f, message, message->n_changes);
     if (f->is_replay)
         return true;
-    if (!message->as_of ||
-        datetime_read_any(slice_of(message->as_of), &as_of_us))
-        as_of_us = f->survey_us;
-    return settle_list(f, as_of_us);
+    return settle_list(f, as_of_us != DATETIME_NONE ? as_of_us : f->survey_us);
 }
 
 bool

@@ -91,15 +91,8 @@ harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position)
 struct survey_resource
 harvest_version_of(const struct td_change *c)
 {
-    struct survey_resource version = {.lastmod_us = DATETIME_NONE,
-                                      .length = c->length};
-
-    if (c->hash)
-        version.hash = slice_of(c->hash);
-    if (c->lastmod &&
-        datetime_read_any(slice_of(c->lastmod), &version.lastmod_us))
-        version.lastmod_us = DATETIME_NONE;
-    return version;
+    return (struct survey_resource){datetime_of(slice_of(c->lastmod)),
+                                    slice_of(c->hash), c->length};
 }
 
 struct slice

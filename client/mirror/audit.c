@@ -54,7 +54,7 @@ struct audit {
     struct td_sync_options repairing;
     struct mirror theirs;
     struct mirror mine;
-    char as_of[DATETIME_SIZE + 1]; /* the past time of `mine`; "": none */
+    struct datetime_text as_of; /* the past time of `mine`; "": none */
     bool is_diff;
 
     /* The sets of the mirror, if all can be compared by differences. */
@@ -349,7 +349,7 @@ reconcile_source(struct audit *a, const char *source, bool *is_done)
 
     *is_done = false;
     a->is_comparable = !a->client->reads_all && !a->options->original &&
-                       !a->as_of[0] && !a->mine.filter.text_size;
+                       !a->as_of.text[0] && !a->mine.filter.text_size;
     if (client_add_source(a->client, source)) {
         a->why = a->client->problem;
         return false;
@@ -482,14 +482,13 @@ static bool
 report_complete(struct audit *a, const char *url, int64_t theirs)
 {
     struct mirror_db_certainty c;
-    char as_of[DATETIME_SIZE + 1];
 
     if (!mirror_db_certainty(&a->theirs.db, theirs, &c))
         return false;
-    as_of[datetime_write_short(as_of, c.complete_us)] = '\0';
     if (!c.doubt[0] && c.complete_us &&
         n_findings(&a->result) <= a->result.n_repaired)
-        MIRROR_REPORT(&a->mine, TD_SYNC_COMPLETE, .set = url, .as_of = as_of);
+        MIRROR_REPORT(&a->mine, TD_SYNC_COMPLETE, .set = url,
+                      .as_of = datetime_text_short(c.complete_us).text);
     return true;
 }
 
@@ -944,18 +943,21 @@ compare_and_repair(struct audit *a)
 static bool
 open_all(struct audit *a, const char *dir)
 {
+    int64_t as_of_us;
+
     mirror_init(&a->theirs, a->client, &a->following);
     mirror_init(&a->mine, a->client, &a->repairing);
     a->mine.dir = mirror_dir_open(dir, false, &a->why);
     if (!a->mine.dir ||
         !mirror_open_db(&a->mine, a->mine.dir, "mirror.db", &a->why) ||
-        !mirror_db_as_of(&a->mine.db, DATETIME_NONE, a->as_of))
+        !mirror_db_as_of(&a->mine.db, DATETIME_NONE, &as_of_us))
         return false;
-    if (a->options->original && (a->options->repair || a->as_of[0]))
+    a->as_of = datetime_text_short(as_of_us);
+    if (a->options->original && (a->options->repair || a->as_of.text[0]))
         return !problem(&a->why, STATUS_INVALID,
                         "originals are of now, and repair no mirror");
-    if (a->as_of[0])
-        a->following.as_of = a->repairing.as_of = a->as_of;
+    if (a->as_of.text[0])
+        a->following.as_of = a->repairing.as_of = a->as_of.text;
     if (!mirror_take_filter(&a->mine, &a->why))
         return false;
     a->theirs.filter = a->mine.filter;

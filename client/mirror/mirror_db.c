@@ -294,19 +294,15 @@ mirror_db_rollback(struct mirror_db *db)
 }
 
 bool
-mirror_db_as_of(struct mirror_db *db, int64_t wanted_us,
-                char as_of[DATETIME_SIZE + 1])
+mirror_db_as_of(struct mirror_db *db, int64_t wanted_us, int64_t *as_of_us)
 {
-    int64_t us = DATETIME_NONE;
     bool has_source;
 
-    if (!find_row(db, &has_source, "SELECT 1 FROM sources LIMIT 1", DB_VALUES(),
-                  DB_INTO()) ||
-        (!has_source && !write_state(db, "as-of", wanted_us)) ||
-        !read_state(db, "as-of", &us))
-        return false;
-    as_of[us == DATETIME_NONE ? 0 : datetime_write_short(as_of, us)] = '\0';
-    return true;
+    *as_of_us = DATETIME_NONE;
+    return find_row(db, &has_source, "SELECT 1 FROM sources LIMIT 1",
+                    DB_VALUES(), DB_INTO()) &&
+           (has_source || write_state(db, "as-of", wanted_us)) &&
+           read_state(db, "as-of", as_of_us);
 }
 
 bool

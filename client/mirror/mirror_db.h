@@ -128,10 +128,10 @@ extern const struct mirror_db_count {
     size_t offset;    /* in struct mirror_db_counts */
 } mirror_db_count_rows[];
 
-/* The past time whose state the mirror is, W3C Datetime; "": it is one of the
- * present. A mirror of no source yet becomes one of `wanted_us`. */
+/* *as_of_us: the past time whose state the mirror is; DATETIME_NONE: it is one
+ * of the present. A mirror of no source yet becomes one of `wanted_us`. */
 bool mirror_db_as_of(struct mirror_db *db, int64_t wanted_us,
-                     char as_of[DATETIME_SIZE + 1]);
+                     int64_t *as_of_us);
 
 /* Sets the filter, and begins each set anew, with MIRROR_DB_REFILTERED as its
  * doubt. */

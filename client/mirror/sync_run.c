@@ -180,14 +180,6 @@ end_reading(struct set_sync *f, int64_t as_of_us, bool is_applied)
     return keep_certainty(f);
 }
 
-static int64_t
-time_of(const char *text)
-{
-    int64_t us;
-
-    return text && !datetime_read_any(slice_of(text), &us) ? us : DATETIME_NONE;
-}
-
 bool
 mirror_describe(struct mirror *m, const struct td_change *c, bool is_baseline,
                 struct buf *hash, struct buf *links,
@@ -209,8 +201,8 @@ mirror_describe(struct mirror *m, const struct td_change *c, bool is_baseline,
         .is_baseline = is_baseline,
         .is_deleted =
             !is_baseline && c->change && !strcmp(c->change, "deleted"),
-        .when_us = time_of(c->datetime),
-        .lastmod_us = time_of(c->lastmod),
+        .when_us = datetime_of(slice_of(c->datetime)),
+        .lastmod_us = datetime_of(slice_of(c->lastmod)),
         .hash = buf_slice(hash),
         .length = c->length,
         .type = slice_of(c->type),
@@ -360,7 +352,8 @@ static bool
 on_baseline_end(struct set_sync *f, const struct td_message *message)
 {
     struct mirror_db *db = &f->m->db;
-    int64_t as_of_us = time_of(message->as_of); /* when the list was true */
+    int64_t as_of_us =
+        datetime_of(slice_of(message->as_of)); /* when the list was true */
     bool is_timed = f->is_comparison || as_of_us != DATETIME_NONE;
     struct mirror_db_end end = {.as_of_us = INT64_MAX};
     uint64_t n_of = db->counts.n_have;
@@ -901,8 +894,6 @@ has_caught_up(const struct set_sync *set)
 static void
 announce_complete(struct run *run)
 {
-    char as_of[DATETIME_SIZE + 1];
-
     for (size_t i = 0; i < run->tour.rounds.n; i++) {
         struct set_sync *set = run->tour.stops[i].own;
         const struct mirror_db_certainty *c = &set->certainty;
@@ -910,9 +901,8 @@ announce_complete(struct run *run)
         if (!set->is_complete || c->doubt[0])
             continue;
         set->is_complete = false;
-        as_of[datetime_write_short(as_of, c->complete_us)] = '\0';
         MIRROR_REPORT(run->m, TD_SYNC_COMPLETE, .set = set->url,
-                      .as_of = as_of);
+                      .as_of = datetime_text_short(c->complete_us).text);
     }
 }
 
@@ -937,7 +927,7 @@ report_caught_up(struct run *run)
             return;
         if ((set->position[0] == '@' && !as_of) || c->doubt[0] || c->n_held)
             continue; /* the history does not prove that the set is complete */
-        c->complete_us = as_of           ? time_of(as_of)
+        c->complete_us = as_of           ? datetime_of(slice_of(as_of))
                          : set->signed_s ? set->signed_s * 1000000
                                          : clock_now_us();
         c->complete_by[0] = '\0';
@@ -1162,15 +1152,15 @@ sync_run_work(struct mirror *m, struct problem *why)
 static bool
 is_of_time(struct mirror *m, const char *dir, struct problem *why)
 {
-    int64_t wanted_us = time_of(m->options->as_of);
-    char as_of[DATETIME_SIZE + 1];
+    int64_t wanted_us = datetime_of(slice_of(m->options->as_of)), its_us;
 
-    if (!mirror_db_as_of(&m->db, wanted_us, as_of))
+    if (!mirror_db_as_of(&m->db, wanted_us, &its_us))
         *why = m->why;
-    else if (time_of(as_of) != wanted_us)
+    else if (its_us != wanted_us)
         problem(why, STATUS_INVALID,
                 "%.800s is of %s, and stays so: give another directory", dir,
-                as_of[0] ? as_of : "the present");
+                its_us == DATETIME_NONE ? "the present"
+                                        : datetime_text_short(its_us).text);
     return !why->rc;
 }
 

@@ -256,8 +256,8 @@ struct offer {
     struct arena arena; /* of the items' strings */
     struct buf json;
     char digest[80];
-    char from[DATETIME_SIZE + 1]; /* of the Change List */
-    struct offered offered;       /* the set found */
+    struct datetime_text from; /* of the Change List */
+    struct offered offered;    /* the set found */
     unsigned n_sets;
     struct discovery *discovery;
     struct document_fetch *page;
@@ -288,11 +288,7 @@ copy_text(struct offer *o, const char **member, struct slice text)
 static void
 copy_time(struct offer *o, const char **member, int64_t us)
 {
-    char text[DATETIME_SIZE];
-
-    if (us != DATETIME_NONE)
-        copy_text(o, member,
-                  (struct slice){text, datetime_write_short(text, us)});
+    copy_text(o, member, slice_of(datetime_text_short(us).text));
 }
 
 static bool
@@ -381,7 +377,6 @@ on_lists(const struct document_fetch_answer *answer, const struct problem *why,
          void *user)
 {
     struct offer *o = user;
-    int64_t from = DATETIME_NONE;
 
     o->page = NULL;
     o->is_over = true;
@@ -390,9 +385,7 @@ on_lists(const struct document_fetch_answer *answer, const struct problem *why,
             o->why = *why;
         return;
     }
-    from = answer->head->from_us;
-    if (from != DATETIME_NONE)
-        o->from[datetime_write_short(o->from, from)] = '\0';
+    o->from = datetime_text_short(answer->head->from_us);
     o->offer.n_lists = answer->head->is_index ? answer->head->n_entries : 1;
 }
 
@@ -439,7 +432,7 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
     o.offer.position = o.offered.position;
     o.offer.earliest = o.offered.earliest;
     o.offer.digest = o.digest[0] ? o.digest : NULL;
-    o.offer.from = o.from[0] ? o.from : NULL;
+    o.offer.from = o.from.text[0] ? o.from.text : NULL;
     o.offer.items = o.items;
     o.offer.description = o.json.data;
     o.offer.description_size = o.json.size;
