@@ -190,16 +190,12 @@ fail_reading(const struct zip_reader *package, enum status rc,
 static enum status
 keep_text(struct zip_reader *package, struct slice *text, struct problem *why)
 {
-    char *copy = arena_take(&package->texts, text->size);
-
-    if (!copy)
-        return text->size > TEXTS_MAX - package->texts.used
-                   ? problem(why, STATUS_MALFORMED,
-                             "the names in the package are too long")
-                   : problem_memory(why);
-    memcpy(copy, text->data, text->size);
-    text->data = copy;
-    return STATUS_OK;
+    if (arena_copy(&package->texts, *text, text))
+        return STATUS_OK;
+    return text->size > TEXTS_MAX - package->texts.used
+               ? problem(why, STATUS_MALFORMED,
+                         "the names in the package are too long")
+               : problem_memory(why);
 }
 
 /* the name without a leading "./"; "" if it leads out of the package. */

@@ -356,8 +356,7 @@ td_accept_history(struct td_client *client, const char *mark)
 
     client_begin(client);
     if (text_set_add(&client->accepts, slice_of(mark), &is_new))
-        return client_end(client,
-                          client_fail(client, STATUS_MEMORY, NO_MEMORY));
+        return client_end(client, problem_memory(&client->problem));
     return client_end(client, STATUS_OK);
 }
 

@@ -140,6 +140,15 @@ page_request_free(struct page_request *job)
     free(job);
 }
 
+/* Returns `is_good`; else notes that there was no memory. */
+static bool
+has_memory(struct discovery *d, bool is_good)
+{
+    if (!is_good)
+        d->rc = STATUS_MEMORY;
+    return is_good;
+}
+
 /* Ends with TD_BROKEN because of `text`. */
 static void
 discover_break(struct discovery *d, const char *text)
@@ -160,9 +169,8 @@ discover_job(struct discovery *d, enum role role, struct slice url,
 
     url = slice_take(&url, '#');
     if (slice_starts(url, "http://") || slice_starts(url, "https://")) {
-        if (text_set_add(&d->seen, url, &is_new))
-            d->rc = STATUS_MEMORY;
-        else if (!is_new && is_known)
+        if (has_memory(d, !text_set_add(&d->seen, url, &is_new)) && !is_new &&
+            is_known)
             *is_known = true;
     }
     if (!is_new)
@@ -172,8 +180,8 @@ discover_job(struct discovery *d, enum role role, struct slice url,
     else if (d->job && d->job->depth == DEPTH_MAX)
         discover_break(d, "its documents lead from one to the next, and to "
                           "no end");
-    else if (!(job = calloc(1, sizeof(*job) + url.size + 1)))
-        d->rc = STATUS_MEMORY;
+    else
+        has_memory(d, (job = calloc(1, sizeof(*job) + url.size + 1)));
     if (!job)
         return NULL;
     list_init(&job->node);
@@ -215,6 +223,14 @@ next_job(const struct discovery *d)
     return list_front(&d->jobs, offsetof(struct page_request, node));
 }
 
+/* Keeps the text, unless there is one. */
+static void
+keep_text(struct discovery *d, char **to, struct slice text)
+{
+    if (!*to)
+        has_memory(d, (*to = slice_dup(text)));
+}
+
 /* Sets */
 
 /* True if on_set received that URL before, or the caller knows it. Else notes
@@ -224,11 +240,8 @@ is_reported(struct discovery *d, const char *url)
 {
     bool is_new;
 
-    if (text_set_add(&d->reported, slice_of(url), &is_new)) {
-        d->rc = STATUS_MEMORY;
-        return false;
-    }
-    return !is_new;
+    return has_memory(d, !text_set_add(&d->reported, slice_of(url), &is_new)) &&
+           !is_new;
 }
 
 /* True if the caller knows the set: it counts as found. */
@@ -238,13 +251,8 @@ discover_knows(struct discovery *d, struct slice url)
     char *known;
     bool is;
 
-    if (!d->watch.is_known)
+    if (!d->watch.is_known || !has_memory(d, (known = slice_dup(url))))
         return false;
-    known = slice_dup(url);
-    if (!known) {
-        d->rc = STATUS_MEMORY;
-        return false;
-    }
     is = d->watch.is_known(known, d->user);
     if (is && !is_reported(d, known))
         d->n_sets++;
@@ -261,8 +269,8 @@ discover_report(struct discovery *d, struct offered *offered)
 
     *offered = (struct offered){.url = NULL};
     if (set.url && !is_reported(d, set.url)) {
-        if (d->date && !set.date && !(set.date = strdup(d->date)))
-            d->rc = STATUS_MEMORY;
+        if (d->date)
+            keep_text(d, &set.date, slice_of(d->date));
         if (d->n_sets++ >= DISCOVERY_SETS_MAX)
             discover_break(d, "more sets than any source has");
         else
@@ -282,10 +290,8 @@ discover_miss(struct discovery *d, const struct problem *why)
         d->missed = *why;
     /* on_set may move the URL out, and the job keeps its own. */
     missed.url = strdup(d->job->url);
-    if (!missed.url) {
-        d->rc = STATUS_MEMORY;
+    if (!has_memory(d, missed.url))
         return true;
-    }
     d->on_set(&missed, why, d->user);
     offered_fini(&missed);
     return !d->retired.is_over;
@@ -310,26 +316,9 @@ report_item(struct discovery *d, struct slice rel, struct slice href,
 }
 
 static void
-keep_text(struct discovery *d, char **to, struct slice text)
-{
-    if (!*to)
-        *to = slice_dup(text);
-    if (!*to)
-        d->rc = STATUS_MEMORY;
-}
-
-static void
 take_link(struct discovery *d, struct slice rel, struct slice href)
 {
-    if (!offered_take(&d->page.offered, rel, href))
-        d->rc = STATUS_MEMORY;
-}
-
-static void
-take_row(struct discovery *d, struct slice rel, struct slice href)
-{
-    if (!offered_take_row(&d->page.offered, rel, href))
-        d->rc = STATUS_MEMORY;
+    has_memory(d, offered_take(&d->page.offered, rel, href));
 }
 
 /* Documents */
@@ -443,7 +432,8 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
         return d->rc ? STATUS_STOPPED : STATUS_OK;
     report_item(d, entry->capability, loc, entry->change.type, entry);
     if (d->page.kind == KIND_CAPABILITIES && !is_part) {
-        take_row(d, entry->capability, loc);
+        has_memory(d,
+                   offered_take_row(&d->page.offered, entry->capability, loc));
     } else {
         d->page.has_parts |= d->page.kind == KIND_CAPABILITIES;
         lead_to(d,
@@ -641,8 +631,7 @@ note_tried(struct discovery *d, const char *url, const char *what)
         return;
     buf_add_format(&d->tried, "; %s%s%s", strstr(what, url) ? "" : url,
                    strstr(what, url) ? "" : ": ", what);
-    if (d->tried.failed)
-        d->rc = STATUS_MEMORY;
+    has_memory(d, !d->tried.failed);
 }
 
 static bool
@@ -658,10 +647,9 @@ ask_at_host(struct discovery *d, enum role role, const char *path)
     struct page_request *job;
     char *url;
 
-    if (asprintf(&url, "%.*s%s", (int)(d->path - d->url), d->url, path) < 0) {
-        d->rc = STATUS_MEMORY;
+    if (!has_memory(d, asprintf(&url, "%.*s%s", (int)(d->path - d->url), d->url,
+                                path) >= 0))
         return false;
-    }
     job = discover_job(d, role, slice_of(url), NULL);
     if (job) {
         job->depth = 1;
@@ -694,9 +682,8 @@ static void
 read_link_header(struct discovery *d,
                  const struct document_fetch_answer *answer)
 {
-    if (!pagelinks_of_header(slice_of(answer->link), slice_of(answer->url),
-                             on_page_link, d))
-        d->rc = STATUS_MEMORY;
+    has_memory(d, pagelinks_of_header(slice_of(answer->link),
+                                      slice_of(answer->url), on_page_link, d));
 }
 
 /* Takes a page for people, which is a resource. If it names one Capability
@@ -1005,9 +992,8 @@ on_page(const struct document_fetch_answer *answer, const struct problem *why,
 
     d->page.fetch = NULL;
     d->has_page |= !why->rc && d->job->depth == 0;
-    if (!why->rc && !d->date && answer->date[0] &&
-        !(d->date = strdup(answer->date)))
-        d->rc = STATUS_MEMORY;
+    if (!why->rc && answer->date[0])
+        keep_text(d, &d->date, slice_of(answer->date));
     if (why->rc)
         is_here = end_failed(d, why);
     else if (!d->rc)
