@@ -12,17 +12,25 @@ struct copier {
     size_t size; /* of the parts so far */
 };
 
+/* The last one is NULL. */
 static void
-copy_text(struct copier *to, struct slice *text)
+copy_texts(struct copier *to, struct slice *const *texts)
 {
-    to->size += text->size;
-    if (!to->text)
-        return;
-    if (text->size > 0)
-        memcpy(to->text, text->data, text->size);
-    text->data = to->text;
-    to->text += text->size;
+    for (; *texts; texts++) {
+        struct slice *text = *texts;
+
+        to->size += text->size;
+        if (!to->text)
+            continue;
+        if (text->size > 0)
+            memcpy(to->text, text->data, text->size);
+        text->data = to->text;
+        to->text += text->size;
+    }
 }
+
+#define COPY_TEXTS(to, ...) \
+    copy_texts((to), (struct slice *const[]){__VA_ARGS__, NULL})
 
 static void
 copy_attributes(struct copier *to, const struct attribute **attributes,
@@ -35,10 +43,7 @@ copy_attributes(struct copier *to, const struct attribute **attributes,
     for (size_t i = 0; i < n; i++) {
         struct attribute copy = from[i];
 
-        copy_text(to, &copy.ns);
-        copy_text(to, &copy.prefix);
-        copy_text(to, &copy.name);
-        copy_text(to, &copy.value);
+        COPY_TEXTS(to, &copy.ns, &copy.prefix, &copy.name, &copy.value);
         if (to->attributes)
             *to->attributes++ = copy;
     }
@@ -51,31 +56,16 @@ copy_entry(struct copier *to, const struct document_entry *from)
     struct change *c = &entry.change;
 
     c->links = to->links;
-    copy_text(to, &c->loc);
-    copy_text(to, &c->changefreq);
-    copy_text(to, &c->priority);
-    copy_text(to, &c->hash);
-    copy_text(to, &c->type);
-    copy_text(to, &c->encoding);
-    copy_text(to, &c->tags);
-    copy_text(to, &c->capability);
-    copy_text(to, &c->title);
-    copy_text(to, &c->summary);
-    copy_text(to, &c->author);
-    copy_text(to, &c->data);
-    copy_text(to, &c->traceparent);
-    copy_text(to, &entry.capability);
-    copy_text(to, &entry.path);
+    COPY_TEXTS(to, &c->loc, &c->changefreq, &c->priority, &c->hash, &c->type,
+               &c->encoding, &c->tags, &c->capability, &c->title, &c->summary,
+               &c->author, &c->data, &c->traceparent, &entry.capability,
+               &entry.path);
     copy_attributes(to, &c->attributes, c->n_attributes);
     for (size_t i = 0; i < c->n_links; i++) {
         struct link link = from->change.links[i];
 
-        copy_text(to, &link.rel);
-        copy_text(to, &link.href);
-        copy_text(to, &link.type);
-        copy_text(to, &link.hash);
-        copy_text(to, &link.path);
-        copy_text(to, &link.encoding);
+        COPY_TEXTS(to, &link.rel, &link.href, &link.type, &link.hash,
+                   &link.path, &link.encoding);
         copy_attributes(to, &link.attributes, link.n_attributes);
         to->size += sizeof(link);
         if (to->links)
