@@ -299,9 +299,7 @@ learn_source(struct harvest_feed *f, const struct td_message *message)
     f->has_log = !strstr(message->set, "://");
     f->has_only_list =
         !f->has_log && position[0] != '@' && strchr(position, '-') != NULL;
-    f->epoch[0] = '\0';
-    if (f->has_log)
-        harvest_epoch_of(f->epoch, position);
+    strcpy(f->epoch, f->has_log ? harvest_place_of(position).epoch : "");
     if (!f->epoch[0] || strcmp(f->epoch, f->target->epoch) != 0)
         return true;
     return HARVEST_TARGET_FAIL(f->target, TD_INVALID, "the two sets are one");

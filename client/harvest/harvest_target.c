@@ -81,11 +81,13 @@ may_try_again(struct harvest_target *t, enum td_status rc, bool is_passing,
            harvest_target_end(t, TD_STOPPED);
 }
 
-void
-harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position)
+struct position
+harvest_place_of(const char *position)
 {
-    snprintf(to, TD_POSITION_SIZE, "%.*s", (int)strcspn(position, "-"),
-             position);
+    struct position place = {""};
+
+    (void)!position_read(slice_of(position), &place);
+    return place;
 }
 
 struct survey_resource
@@ -103,23 +105,15 @@ harvest_text_of(const struct td_change *c)
 
 /* Posts */
 
-static uint64_t
-seq_of(const char *position)
-{
-    const char *dash = strrchr(position, '-');
-
-    return dash ? strtoull(dash + 1, NULL, 10) : 0;
-}
-
 /* Records that the set has the post, from entry `first` on. If others have
  * posted since the state's position, that stays: harvest_target_look reads
  * their changes. */
 static bool
 note_posted(struct harvest_target *t, uint64_t first, const char *position)
 {
-    bool is_next = first == seq_of(t->db.target) + 1;
+    bool is_next = first == harvest_place_of(t->db.target).seq + 1;
 
-    harvest_epoch_of(t->epoch, position);
+    strcpy(t->epoch, harvest_place_of(position).epoch);
     return harvest_db_posted(&t->db, is_next ? position : NULL);
 }
 
@@ -322,7 +316,7 @@ ask_position(struct harvest_target *t)
         rc = td_set_get(t->client, t->url, on_member, t, NULL);
         if (rc == TD_OK || rc == TD_GONE ||
             (rc == TD_REFUSED && td_answered(t->client, NULL) == 404)) {
-            harvest_epoch_of(t->epoch, t->position);
+            strcpy(t->epoch, harvest_place_of(t->position).epoch);
             return true;
         }
         if (!may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
@@ -334,17 +328,16 @@ ask_position(struct harvest_target *t)
 static bool
 check_identity(struct harvest_target *t)
 {
-    const char *noted = t->db.target, *position = t->position;
-    size_t size = strcspn(noted, "-");
+    struct position noted = harvest_place_of(t->db.target),
+                    now = harvest_place_of(t->position);
 
-    if (!noted[0] ||
-        (!strncmp(position, noted, size) && position[size] == '-' &&
-         seq_of(position) >= seq_of(noted)))
+    if (!t->db.target[0] ||
+        (!strcmp(now.epoch, noted.epoch) && now.seq >= noted.seq))
         return true;
     t->is_other = true;
     harvest_target_say(t, "%s; everything is published anew",
-                       position[0] ? "the set was made anew"
-                                   : "the set was removed");
+                       t->position[0] ? "the set was made anew"
+                                      : "the set was removed");
     return harvest_db_forget(&t->db);
 }
 
@@ -436,7 +429,7 @@ harvest_target_begin(struct harvest_target *t)
         return true;
     /* A post that was sealed before may have moved it. */
     return ask_position(t) &&
-           (seq_of(t->position) == 0 ||
+           (harvest_place_of(t->position).seq == 0 ||
             read_set(t, NULL, on_own_message, &r)) &&
            harvest_db_end_adoption(&t->db, t->position);
 }

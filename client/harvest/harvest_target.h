@@ -98,8 +98,8 @@ bool harvest_target_look(struct harvest_target *t);
  * False: td_stop. */
 bool harvest_target_report(struct harvest_target *t, struct slice json);
 
-/* "EPOCH-SEQ" */
-void harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position);
+/* The place of "EPOCH-SEQ"; all zero: it is none. */
+struct position harvest_place_of(const char *position);
 
 /* The text of a change; empty: it has none. */
 struct slice harvest_text_of(const struct td_change *c);
