@@ -156,20 +156,6 @@ change_each(struct audit *a, struct mirror_db *db,
            mirror_db_commit(&a->theirs.db);
 }
 
-/* Finds a set by its name; *set 0: the database does not have it. */
-static bool
-find_set(struct mirror_db *db, const char *url, int64_t *set)
-{
-    const char *its;
-
-    *set = 0;
-    do
-        if (!mirror_db_next_set(db, *set, set, &its))
-            return false;
-    while (*set && strcmp(its, url) != 0);
-    return true;
-}
-
 /* R-437: copies what `from` knows by its place among the changes to be later
  * than the source's list, and `to` does not: one who reads anew has only the
  * times of the changes. `theirs`: the set in the source's database. */
@@ -212,7 +198,7 @@ keep_later(struct audit *a, const char *url, int64_t theirs)
 {
     int64_t mine;
 
-    return find_set(&a->mine.db, url, &mine) &&
+    return mirror_db_find_set(&a->mine.db, url, &mine) &&
            (!mine ||
             copy_later(a, &a->mine.db, mine, &a->theirs.db, theirs, theirs));
 }
@@ -227,7 +213,7 @@ copy_own(struct audit *a, const char *url, int64_t theirs)
     int64_t ignored, set;
 
     if (!mirror_db_set(&a->theirs.db, url, &ignored, position) ||
-        !find_set(&a->mine.db, url, &set))
+        !mirror_db_find_set(&a->mine.db, url, &set))
         return false;
     if (position[0] || !set)
         return true;

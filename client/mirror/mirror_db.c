@@ -341,6 +341,14 @@ mirror_db_source(struct mirror_db *db, unsigned n, const char **url)
 }
 
 bool
+mirror_db_find_set(struct mirror_db *db, const char *url, int64_t *set)
+{
+    *set = 0;
+    return find_row(db, NULL, "SELECT id FROM sets WHERE url = ?",
+                    DB_VALUES(url), DB_INTO(set));
+}
+
+bool
 mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
               char position[TD_POSITION_SIZE])
 {

@@ -147,7 +147,10 @@ bool mirror_db_add_source(struct mirror_db *db, const char *url);
  * last. Lent until the next call of this or the end of a transaction. */
 bool mirror_db_source(struct mirror_db *db, unsigned n, const char **url);
 
-/* Finds the set `url`, or makes it. `position`: "" if there is none yet. */
+/* Finds the set `url`; *set 0: the database does not have it. */
+bool mirror_db_find_set(struct mirror_db *db, const char *url, int64_t *set);
+
+/* The same, or makes it. `position`: "" if there is none yet. */
 bool mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
                    char position[TD_POSITION_SIZE]);
 
