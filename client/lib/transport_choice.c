@@ -3,27 +3,18 @@
  */
 #include "client/lib/transport_choice.h"
 
-#include "client/lib/servers.h"
+#include "client/lib/host_name.h"
 #include "proto/fnv1a.h"
 
-/* The best one first. */
-static const struct row {
-    unsigned transport;
-    const char *name;
-} rows[TRANSPORT_CHOICE_MAX] = {
-    {TD_WEBSOCKET, "WebSocket"},
-    {TD_EVENTS, "server-sent events"},
-    {TD_LONG_POLL, "long poll"},
-    {TD_POLL, "Change Lists"},
-};
+/* In the order of their bits, enum td_transport: the best one first. */
+static const char *const names[TRANSPORT_CHOICE_MAX] = {
+    "WebSocket", "server-sent events", "long poll", "Change Lists"};
 
+/* -1: it is 0. */
 static int
 row_of(unsigned transport)
 {
-    for (int i = 0; i < TRANSPORT_CHOICE_MAX; i++)
-        if (rows[i].transport == transport)
-            return i;
-    return -1;
+    return ffs((int)transport) - 1;
 }
 
 unsigned
@@ -31,8 +22,8 @@ transport_choice_choose(const struct transport_choice *choice, unsigned open,
                         int64_t now_ms)
 {
     for (int i = 0; i < TRANSPORT_CHOICE_MAX; i++)
-        if ((open & rows[i].transport) && now_ms >= choice->ways[i].again_ms)
-            return rows[i].transport;
+        if ((open & 1u << i) && now_ms >= choice->ways[i].again_ms)
+            return 1u << i;
     return 0;
 }
 
@@ -96,7 +87,7 @@ transport_choice_name(unsigned transport)
 {
     int i = row_of(transport);
 
-    return i < 0 ? "" : rows[i].name;
+    return i < 0 ? "" : names[i];
 }
 
 struct transport_choice *
@@ -104,12 +95,11 @@ transport_hosts_of(struct transport_hosts *hosts, const char *url)
 {
     struct transport_host *host = hosts->hosts, *oldest = hosts->hosts;
     struct transport_host *end = host + TRANSPORT_HOSTS_MAX;
-    struct buf text;
+    struct websub_origin origin = {""};
     uint64_t name;
 
-    server_name(&text, url);
-    name = fnv1a(FNV1A_BEGIN, buf_slice(&text));
-    buf_fini(&text);
+    (void)host_name_read(slice_of(url), &origin);
+    name = fnv1a_text(FNV1A_BEGIN, origin.text);
     while (host < end && !(host->used && host->name == name)) {
         oldest = host->used < oldest->used ? host : oldest;
         host++;
