@@ -96,17 +96,6 @@ client_end(struct td_client *client, enum status rc)
 }
 
 enum status
-client_fail(struct td_client *client, enum status rc, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    problem_vset(&client->problem, rc, format, args);
-    va_end(args);
-    return rc;
-}
-
-enum status
 client_take_problem(struct td_client *client, const struct problem *failure)
 {
     client->problem = *failure;

@@ -84,10 +84,9 @@ enum td_status client_end(struct td_client *client, enum status rc);
  * turn (handle_loop_service). */
 enum status client_end_turn(struct td_client *client, enum status rc);
 
-/* Writes the problem, control characters replaced, and returns `rc`. */
-enum status client_fail(struct td_client *client, enum status rc,
-                        const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Writes the problem of the handle, and returns `rc` (problem). */
+#define client_fail(client, rc, ...) \
+    problem(&(client)->problem, (rc), __VA_ARGS__)
 
 /* The same, of what failed on the loop. */
 enum status client_take_problem(struct td_client *client,
