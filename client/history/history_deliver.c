@@ -16,9 +16,9 @@
 /* True if the entry is no news because it stood in the list before, too: a list
  * may have two addresses, or move on while it is read. */
 static bool
-is_repeat(const struct history *h, const struct list_entries_entry *k)
+is_repeat(struct history *h, const struct list_entries_entry *k)
 {
-    const struct list_past *past = &h->list.past;
+    struct list_past *past = &h->list.past;
 
     return k->has_time && !past->mark &&
            !(h->list.kept.found == LIST_CONTINUED && past->n) &&

@@ -120,7 +120,8 @@ read_lists_commit(struct read_lists *lists, struct problem *why)
 }
 
 struct mark_slot {
-    uint64_t mark; /* 0: free */
+    struct map_node node;
+    uint64_t mark;
     uint32_t n, n_taken;
 };
 
@@ -177,28 +178,36 @@ marks_sum(const uint64_t *marks, size_t n)
     return sum;
 }
 
-/* Returns the slot of a mark, or the free one where it belongs. */
+/* Returns the slot of a mark, or NULL. By a secret hash: a mark can be chosen by
+ * whoever wrote the list. */
 static struct mark_slot *
-slot_of(const struct mark_set *set, uint64_t mark)
+find_slot(struct mark_set *set, uint64_t mark, uint64_t *hash)
 {
-    size_t i = mark & (set->n_slots - 1);
+    struct mark_slot *slot;
 
-    while (set->slots[i].mark && set->slots[i].mark != mark)
-        i = (i + 1) & (set->n_slots - 1);
-    return &set->slots[i];
+    *hash =
+        map_hash(&set->map, (struct slice){(const char *)&mark, sizeof(mark)});
+    map_each_same (slot, &set->map, *hash, node) {
+        if (slot->mark == mark)
+            return slot;
+    }
+    return NULL;
 }
 
 bool
 mark_set_init(struct mark_set *set, const uint64_t *marks, size_t n)
 {
-    *set = (struct mark_set){.n_slots = 2};
-    while (set->n_slots < 2 * n)
-        set->n_slots *= 2;
-    set->slots = calloc(set->n_slots, sizeof(*set->slots));
-    for (size_t i = 0; set->slots && i < n; i++) {
-        struct mark_slot *slot = slot_of(set, marks[i]);
+    struct mark_slot *slot, *next;
+    uint64_t hash;
 
-        slot->mark = marks[i];
+    *set = (struct mark_set){.slots = next = calloc(n + 1, sizeof(*next))};
+    for (size_t i = 0; next && i < n; i++) {
+        slot = find_slot(set, marks[i], &hash);
+        if (!slot) {
+            slot = next++;
+            slot->mark = marks[i];
+            map_add(&set->map, &slot->node, hash);
+        }
         slot->n++;
     }
     return set->slots != NULL;
@@ -207,6 +216,7 @@ mark_set_init(struct mark_set *set, const uint64_t *marks, size_t n)
 void
 mark_set_fini(struct mark_set *set)
 {
+    map_fini(&set->map);
     free(set->slots);
     *set = (struct mark_set){.slots = NULL};
 }
@@ -214,22 +224,26 @@ mark_set_fini(struct mark_set *set)
 bool
 mark_set_take(struct mark_set *set, uint64_t mark)
 {
-    struct mark_slot *slot = set->slots ? slot_of(set, mark) : NULL;
+    uint64_t hash;
+    struct mark_slot *slot = find_slot(set, mark, &hash);
 
-    return slot && slot->mark && slot->n_taken++ < slot->n;
+    return slot && slot->n_taken++ < slot->n;
 }
 
 void
 mark_set_put_back(struct mark_set *set, uint64_t mark)
 {
-    struct mark_slot *slot = set->slots ? slot_of(set, mark) : NULL;
+    uint64_t hash;
+    struct mark_slot *slot = find_slot(set, mark, &hash);
 
     if (slot && slot->n_taken)
         slot->n_taken--;
 }
 
 bool
-mark_set_has(const struct mark_set *set, uint64_t mark)
+mark_set_has(struct mark_set *set, uint64_t mark)
 {
-    return set->slots && slot_of(set, mark)->mark;
+    uint64_t hash;
+
+    return find_slot(set, mark, &hash) != NULL;
 }

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "base/db.h"
+#include "base/map.h"
 #include "client/source/document.h"
 
 struct mark_set;
@@ -74,7 +75,7 @@ uint64_t marks_sum(const uint64_t *marks, size_t n);
 
 struct mark_set {
     struct mark_slot *slots; /* NULL: none */
-    size_t n_slots;          /* a power of two */
+    struct map map;
 };
 
 /* False: no memory. */
@@ -89,4 +90,4 @@ bool mark_set_take(struct mark_set *set, uint64_t mark);
 void mark_set_put_back(struct mark_set *set, uint64_t mark);
 
 /* True if it is there, taken or not. */
-bool mark_set_has(const struct mark_set *set, uint64_t mark);
+bool mark_set_has(struct mark_set *set, uint64_t mark);

@@ -473,3 +473,29 @@ TEST(a_package_has_the_bytes_of_its_entries)
     assert_string_equal(s->files.data, "long;last;");
     tempdir_close(&dir);
 }
+
+/* A source can choose marks by choosing URLs. With slots by the mark itself,
+ * these meet in one: that is 3 * 10^10 steps, more than the test's time. */
+TEST(marks_of_a_stranger_meet_in_no_slot)
+{
+    enum { N = 500000 };
+
+    uint64_t *marks = malloc(N * sizeof(*marks));
+    struct mark_set set;
+
+    (void)state;
+    for (uint64_t i = 0; i < N; i++)
+        marks[i] = (i / 2) << 32 | 1; /* each twice */
+    assert_true(mark_set_init(&set, marks, N));
+    assert_true(mark_set_take(&set, marks[N - 1]));
+    assert_true(mark_set_take(&set, marks[N - 1]));
+    assert_false(mark_set_take(&set, marks[N - 1]));
+    mark_set_put_back(&set, marks[N - 1]);
+    mark_set_put_back(&set, marks[N - 1]);
+    assert_true(mark_set_take(&set, marks[N - 1]));
+    assert_true(mark_set_has(&set, marks[0]));
+    assert_false(mark_set_has(&set, 2));
+    mark_set_fini(&set);
+    assert_false(mark_set_has(&set, marks[0]));
+    free(marks);
+}
