@@ -18,7 +18,6 @@
 #pragma once
 
 #include "base/db.h"
-#include "base/map.h"
 #include "client/source/document.h"
 
 struct mark_set;

@@ -531,7 +531,8 @@ refuse_address(struct lws_link *link)
 }
 
 /* Lets the library connect to an address. False: `why` of the link says why
- * not. */
+ * not. If the connection stands at once, the request is sent by then, and its
+ * end may be reported. */
 static bool
 connect_to(struct lws_link *link, const struct addrinfo *to)
 {
@@ -539,6 +540,7 @@ connect_to(struct lws_link *link, const struct addrinfo *to)
     struct lws_target *target = &link->target;
     char address[NI_MAXHOST], text[NI_MAXHOST + 200];
     bool is_ipv6 = strchr(target->host, ':') != NULL;
+    struct lws *wsi;
     struct lws_client_connect_info info = {
         .context = link->client->sockets->context,
         .address = address,
@@ -569,8 +571,10 @@ connect_to(struct lws_link *link, const struct addrinfo *to)
         snprintf(text, sizeof(text), is_ipv6 ? "[%s]" : "%s", target->host);
         info.address = text;
     }
-    link->wsi = lws_client_connect_via_info(&info);
-    return link->wsi != NULL;
+    wsi = lws_client_connect_via_info(&info);
+    if (!link->is_asked)
+        link->wsi = wsi;
+    return link->wsi || link->is_asked;
 }
 
 static void
@@ -583,7 +587,7 @@ connect_next(struct lws_link *link)
             refuse_address(link);
         } else if (connect_to(link, link->current)) {
             timer_stop(&link->timer);
-            if (link->next)
+            if (link->next && !link->is_asked)
                 timer_start(&link->timer, ADDRESS_MS);
             return;
         }
@@ -778,6 +782,7 @@ on_event(struct lws *wsi, enum lws_callback_reasons what, void *user, void *in,
         }
         return 0;
     case LWS_CALLBACK_CLIENT_APPEND_HANDSHAKE_HEADER:
+        link->wsi = wsi;
         return add_headers(link, in, size);
     case LWS_CALLBACK_CLIENT_FILTER_PRE_ESTABLISH: /* it must name ours */
         return lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL) &&
