@@ -25,6 +25,11 @@ def of(program, leash=None):
     return _servers[key]
 
 
+def forget():
+    """A process that has forked gets servers of its own."""
+    _servers.clear()
+
+
 def start(leash, argv, env, **how):
     """A Popen of `argv`, with the variables `env` besides this process's."""
     whole = {**os.environ, **(env or {})}
