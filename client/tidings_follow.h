@@ -99,6 +99,11 @@ struct td_message {
     int is_comparison; /* of a baseline, not 0: known resources stay valid, and
                           the follower goes on at its place. Its resources were
                           so at `as_of`; what has changed since then is newer */
+    int is_unproven;   /* TD_CHANGES, not 0: not each of its changes was hashed
+                          into the place (R-450): a broker filtered them, or they
+                          came by Change Lists that are polled, or by those of a
+                          source without numbers. Never so with td_trust.
+                          Since 1.1 */
     const char *as_of; /* TD_BASELINE_END: when the list was true, W3C Datetime;
                           NULL: the source does not say */
     size_t n_changes;  /* 0: a heartbeat, or nothing passed the filters */
@@ -108,11 +113,6 @@ struct td_message {
                          or at this heartbeat */
     int is_unsigned;  /* not 0: no signed tree is known to have all that came up
                          to here (td_key_lag). Since 1.1 */
-    int is_unproven;  /* TD_CHANGES, not 0: not each of its changes was hashed
-                         into the place (R-450): a broker filtered them, or they
-                         came by Change Lists that are polled, or by those of a
-                         source without numbers. Never so with td_trust.
-                         Since 1.1 */
 };
 
 enum td_form { TD_JSON, TD_XML };

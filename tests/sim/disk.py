@@ -88,6 +88,8 @@ class Disk:
                 lost.append(record)
         for op, kept, _, _, _, path, other, _, _ in reversed(lost):
             old = self.folder / ".lost" / str(kept)
+            if not os.path.isdir(os.path.dirname(path)):
+                continue  # its folder is durably gone
             if op in (CREATE, LINK):
                 os.unlink(path)
             elif op == MKDIR:

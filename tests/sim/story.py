@@ -21,6 +21,7 @@ PORT = 8787
 SET = f"http://127.0.0.1:{PORT}/sets/s"
 TRANSPORTS = ["websocket", "events", "longpoll", "poll"]
 PATIENCE_S = 900  # of the world's clock: what has not come by then never comes
+SIZES = [1, 1, 1, 3, 3, 20, 60, 500]  # of posts; the entries of the largest are in a segment at first
 ACT_S = 20  # longest time behind an act
 LINE = re.compile(r"^(\d+) (\S+) (created|updated|deleted) (\S+)$")
 
@@ -42,7 +43,7 @@ def plan(seed):
         steps = dice.choice([dice.randint(0, 300), dice.randint(0, 3000), dice.randint(0, 30000)])
         if kind == "post":
             n_posts += 1
-            acts.append((kind, n_posts, dice.choice([1, 1, 3, 20, 60]), steps))
+            acts.append((kind, n_posts, dice.choice(SIZES), steps))
         elif kind in ("follow", "cut", "silence"):
             acts.append((kind, dice.randrange(len(TRANSPORTS)), steps))
         elif kind == "failing":
@@ -64,6 +65,7 @@ class Story(contextlib.AbstractContextManager):
         self.programs = programs
         self.data = self.world.disk("broker").folder / "data"
         self.own = self.world.disk("clients").folder
+        self.rotate_entries = self.world.dice.choice([16, 64, 1000])
         self.broker = None
         self.posts = {}  # number: (party, locs)
         self.followers = {}  # number: the one that runs
@@ -86,7 +88,7 @@ class Story(contextlib.AbstractContextManager):
     def start_broker(self):
         self.broker = self.start(
             "broker", "tidingsd", "--listen", f"127.0.0.1:{PORT}", "--data", self.data, "--threads", 2, "--seccomp", "off",
-            "--rotate-entries", 16, "--heartbeat", 5, "--checkpoint-every", 2, disk="broker",
+            "--rotate-entries", self.rotate_entries, "--heartbeat", 5, "--checkpoint-every", 2, disk="broker",
         )  # fmt: skip
 
     def start_follower(self, i):
