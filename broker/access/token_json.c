@@ -13,13 +13,11 @@ static void
 add_patterns(struct buf *to, enum right right, const char *patterns)
 {
     struct slice rest = slice_of(patterns);
-    const char *before = "";
 
     buf_add_format(to, ",\"%s\":[", rights_word(right));
     while (rest.size) {
-        buf_add_text(to, before);
+        json_separate(to, ",");
         json_text(to, slice_take(&rest, ' '));
-        before = ",";
     }
     BUF_ADD(to, "]");
 }
@@ -79,8 +77,8 @@ on_view(const struct token_view *view, void *user)
     if ((s->name.size && !slice_is(s->name, view->terms.name)) ||
         (s->secret[0] && !is_new))
         return STATUS_OK;
-    if (s->n++)
-        BUF_ADD(to, ",\n");
+    s->n++;
+    json_separate(to, ",\n");
     add_terms(to, view->terms.name, &view->terms.rights, view->terms.ends_us,
               view->terms.certificate);
     if (view->id[0])

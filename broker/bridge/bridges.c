@@ -483,7 +483,7 @@ void
 bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
 {
     const struct bridging *all = registry_bridging(b->registry);
-    const char *dir = b->registry->config->data, *comma = "";
+    const char *dir = b->registry->config->data;
     bool is_here[BRIDGES_MAX] = {false};
     struct outbound_report out;
     struct inbound_report in;
@@ -497,8 +497,7 @@ bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
             outbound_report(bridge->out, reader, &out);
         if (bridge->in)
             inbound_report(bridge->in, &in);
-        buf_add_text(to, comma);
-        comma = ",";
+        json_separate(to, ",");
         bridge_report_write(to, bridge->config, bridge->out ? &out : NULL,
                             bridge->in ? &in : NULL);
         for (size_t k = 0; k < all->n; k++)
@@ -507,8 +506,7 @@ bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
     pthread_mutex_unlock(&b->mutex);
     for (size_t k = 0; !b->is_alone && k < all->n; k++)
         if (!is_here[k]) {
-            buf_add_text(to, comma);
-            comma = ",";
+            json_separate(to, ",");
             write_elsewhere(to, dir, &all->all[k]);
         }
     BUF_ADD(to, "]}\n");

@@ -35,8 +35,8 @@ static void
 add_attribute(struct buf *to, const char *key, const char *type,
               struct slice value)
 {
-    buf_add_format(to, "%s{\"key\":\"%s\",\"value\":{\"%s\":",
-                   to->data[to->size - 1] == '[' ? "" : ",", key, type);
+    json_separate(to, ",");
+    buf_add_format(to, "{\"key\":\"%s\",\"value\":{\"%s\":", key, type);
     json_text(to, value);
     BUF_ADD(to, "}}");
 }

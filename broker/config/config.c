@@ -699,16 +699,14 @@ config_report_fini(struct config_report *report)
 void
 config_report_update(struct config_report *report, const struct config *config)
 {
-    const char *separator = "";
     struct buf text = {.max = CONFIG_REPORT_MAX}, before;
 
     BUF_ADD(&text, "{\"options\":[");
     for (size_t i = 0; i < N_ROWS; i++) {
         if (rows[i].type == OPTION_WISH || rows[i].type == OPTION_FILE)
             continue;
-        buf_add_text(&text, separator);
+        json_separate(&text, ",");
         write_option(config, i, &text);
-        separator = ",";
     }
     BUF_ADD(&text, "]}\n");
     pthread_mutex_lock(&report->mutex);

@@ -582,8 +582,7 @@ add_resource(struct page *p, struct slice line)
     BUF_ADD(&p->fragment, " change=\"updated\"");
     buf_add_slice(&p->fragment, rest);
     rc = fragment_read(&p->entry, buf_slice(&p->fragment));
-    if (!slice_ends(buf_slice(&p->text), "["))
-        BUF_ADD(&p->text, ",\n");
+    json_separate(&p->text, ",\n");
     json_resource(&p->text, &p->entry.change);
     return rc;
 }

@@ -95,9 +95,8 @@ add_entry(struct buf *to, const struct set *set, const struct head *head,
 static void
 add_href(struct buf *to, const char *rel, struct slice href, const char *type)
 {
-    buf_add_format(to, "%s{\"rel\":\"%s\",\"href\":",
-                   to->size > 0 && to->data[to->size - 1] != '[' ? "," : "",
-                   rel);
+    json_separate(to, ",");
+    buf_add_format(to, "{\"rel\":\"%s\",\"href\":", rel);
     json_text(to, href);
     if (type)
         json_text_member(to, "type", slice_of(type));
@@ -171,7 +170,6 @@ add_description(struct buf *to, struct set *set, const struct head *head)
     const struct content_counts *counts = &set->content_counts;
     struct settings settings;
     struct id_sum sum;
-    const char *before;
     uint64_t last;
 
     registry_settings(set, &settings);
@@ -208,12 +206,11 @@ add_description(struct buf *to, struct set *set, const struct head *head)
                    ",\"fileBytes\":%" PRIu64 "}",
                    head->list, head->last - head->list_after, head->list_bytes,
                    head->list - head->first_list, head->file_bytes);
-    before = ",\"subscribers\":{";
+    BUF_ADD(to, ",\"subscribers\":{");
     for (size_t i = 0; i < TRANSPORTS; i++) {
-        unsigned n = load_relaxed(&set->subscribers[i]);
-
-        buf_add_format(to, "%s\"%s\":%u", before, transport_rows[i].label, n);
-        before = ",";
+        json_separate(to, ",");
+        buf_add_format(to, "\"%s\":%u", transport_rows[i].label,
+                       load_relaxed(&set->subscribers[i]));
     }
     BUF_ADD(to, "}");
     add_links(to, set, head);
@@ -543,7 +540,6 @@ handle_harvest_get(const struct route_call *call)
 enum status
 handle_set_rate_get(const struct route_call *call)
 {
-    const char *before = "";
     struct rate rate;
     struct buf text = {.max = RATE_TEXT_MAX};
 
@@ -552,11 +548,11 @@ handle_set_rate_get(const struct route_call *call)
     rates_write(&text, &rate);
     BUF_ADD(&text, ",\"readers\":{");
     for (size_t i = 0; i < TRANSPORTS; i++) {
-        buf_add_format(&text, "%s\"%s\":{\"connected\":%u,\"lag\":%u}", before,
+        json_separate(&text, ",");
+        buf_add_format(&text, "\"%s\":{\"connected\":%u,\"lag\":%u}",
                        transport_rows[i].label,
                        load_relaxed(&call->set->subscribers[i]),
                        rate.transport_lags[i]);
-        before = ",";
     }
     BUF_ADD(&text, "}}\n");
     answers_buf(call->rq, 200, "application/json", "no-store", &text);
@@ -599,8 +595,9 @@ add_sets(struct buf *to, struct http *http, struct page *page,
         for (size_t i = 0; i < page->n; i++) {
             if (page->heads[i].last_us < wish->since_us)
                 continue;
-            if (page->n_written++ > 0 && !wish->is_page)
-                BUF_ADD(to, ",\n");
+            page->n_written++;
+            if (!wish->is_page)
+                json_separate(to, ",\n");
             page->has_private |= set_is_private(page->sets[i]);
             if (wish->is_page)
                 add_row(to, page->sets[i], &page->heads[i]);

@@ -30,12 +30,11 @@
 /* Parameters */
 
 static void
-write_reference(struct buf *to, const char *in, struct slice name,
-                const char **between)
+write_reference(struct buf *to, const char *in, struct slice name)
 {
-    buf_add_format(to, "%s{\"$ref\":\"#/components/parameters/%s.%.*s\"}",
-                   *between, in, SLICE_ARG(name));
-    *between = ",";
+    json_separate(to, ",");
+    buf_add_format(to, "{\"$ref\":\"#/components/parameters/%s.%.*s\"}", in,
+                   SLICE_ARG(name));
 }
 
 static void
@@ -43,21 +42,18 @@ write_references(struct buf *to, const struct route *route, const char *path)
 {
     struct slice query = slice_of(route->parameters ? route->parameters : "");
     struct slice head = slice_of(route->fields ? route->fields : "");
-    const char *between = "";
 
     BUF_ADD(to, "\"parameters\":[");
     for (const char *hole = path; (hole = strchr(hole, '{')); hole++)
         write_reference(to, "path",
-                        (struct slice){hole + 1, strcspn(hole + 1, "}")},
-                        &between);
+                        (struct slice){hole + 1, strcspn(hole + 1, "}")});
     while (query.size > 0)
-        write_reference(to, "query", slice_trimmed(slice_take(&query, ',')),
-                        &between);
+        write_reference(to, "query", slice_trimmed(slice_take(&query, ',')));
     while (head.size > 0) {
         struct slice name = slice_trimmed(slice_take(&head, ','));
 
         if (!slice_is(name, "Accept"))
-            write_reference(to, "header", name, &between);
+            write_reference(to, "header", name);
     }
     BUF_ADD(to, "],");
 }
@@ -67,8 +63,7 @@ write_references(struct buf *to, const struct route *route, const char *path)
 /* Members of "content": the media types of "a, b". `all` may be NULL. Beside a
  * content without a schema a generator has no use for the others. */
 static void
-write_types(struct buf *to, struct slice types, const char *all,
-            const char **between)
+write_types(struct buf *to, struct slice types, const char *all)
 {
     while (types.size > 0) {
         struct slice type = slice_trimmed(slice_take(&types, ','));
@@ -82,7 +77,8 @@ write_types(struct buf *to, struct slice types, const char *all,
             : slice_starts(type, "application/cloudevents-batch") ? "Events"
                                                                   : "Event";
 
-        buf_add_format(to, "%s\"%.*s\":{", *between, SLICE_ARG(type));
+        json_separate(to, ",");
+        buf_add_format(to, "\"%.*s\":{", SLICE_ARG(type));
         if (schema)
             buf_add_format(to,
                            "\"schema\":{\"$ref\":\"#/components/schemas/%s\"}",
@@ -90,14 +86,12 @@ write_types(struct buf *to, struct slice types, const char *all,
         else if (!slice_is(type, "*/*") && !has_members)
             BUF_ADD(to, "\"schema\":{\"type\":\"string\"}");
         BUF_ADD(to, "}");
-        *between = ",";
     }
 }
 
 static void
 write_body(struct buf *to, const struct route *route)
 {
-    const char *between = "";
     struct buf text = {.max = 4096};
 
     if (!route_takes_body(route))
@@ -109,8 +103,7 @@ write_body(struct buf *to, const struct route *route)
 
         if (i > 0 && !body->types)
             break;
-        write_types(to, slice_of(is_any ? "*/*" : body->types), body->schema,
-                    &between);
+        write_types(to, slice_of(is_any ? "*/*" : body->types), body->schema);
         /* How large it may be */
         buf_add_format(&text, "%s%s: ", i ? "; " : "",
                        !body->types ? "ignored"
@@ -146,12 +139,10 @@ static void
 write_content(struct buf *to, const struct operation *op, const char *types,
               const char *schema)
 {
-    const char *between = "";
-
     if (op->is_head)
         return;
     BUF_ADD(to, ",\"content\":{");
-    write_types(to, slice_of(types), schema, &between);
+    write_types(to, slice_of(types), schema);
     BUF_ADD(to, "}");
 }
 

@@ -233,7 +233,7 @@ write_member(struct buf *to, struct slice *members, struct buf *required)
     write_type(to, type);
     if (text.size > 0) {
         to->size--; /* the last brace */
-        buf_add_text(to, to->data[to->size - 1] == '{' ? "" : ",");
+        json_separate(to, ",");
         BUF_ADD(to, "\"description\":");
         json_text(to, text);
         BUF_ADD(to, "}");
@@ -294,7 +294,7 @@ schemas_write(struct buf *to, struct slice users)
         if (is_written[i] || (!names_schema(users, shape->name) &&
                               !names_schema(buf_slice(to), shape->name)))
             continue;
-        buf_add_text(to, to->data[to->size - 1] == '{' ? "" : ",");
+        json_separate(to, ",");
         write_shape(to, shape);
         is_written[i] = true;
         i = SIZE_MAX; /* it may name earlier ones */

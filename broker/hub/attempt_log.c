@@ -262,9 +262,8 @@ attempt_log_report(struct buf *to, const struct subscription *s)
     json_time_member(to, "since", whole_since(s));
     BUF_ADD(to, ",\"attempts\":[");
     for (struct list *at = rows->prev; at != rows; at = at->prev) {
+        json_separate(to, ",\n");
         attempt_row_report(to, s, list_entry(at, struct attempt_row, node));
-        if (at->prev != rows)
-            BUF_ADD(to, ",\n");
     }
     BUF_ADD(to, "]}\n");
 }

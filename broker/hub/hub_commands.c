@@ -231,10 +231,9 @@ row_of(struct callback_key *key, enum hub_row_kind kind)
 }
 
 static void
-add_row(struct buf *to, const struct hub_row *row, size_t n)
+add_row(struct buf *to, const struct hub_row *row)
 {
-    if (n > 0)
-        BUF_ADD(to, ",\n");
+    json_separate(to, ",\n");
     if (row->kind == HUB_ROW_REQUEST)
         report_verification(to, list_entry(row, struct verification, row));
     else
@@ -299,7 +298,8 @@ list_all(struct command *command, struct topic *topics[TOPICS_MAX])
             buf_add_format(to, "],\"next\":%" PRIu64 "}\n", after);
             return;
         }
-        add_row(to, row, n++);
+        n++;
+        add_row(to, row);
         after = first->id;
     }
     BUF_ADD(to, "]}\n");
@@ -310,7 +310,6 @@ static void
 list_of_callback(struct command *command, struct topic *topics[TOPICS_MAX])
 {
     struct callback_key *key;
-    size_t n = 0;
 
     for (size_t i = 0; i < ROWS_MAX; i++) {
         if (!topics[i / 2])
@@ -319,7 +318,7 @@ list_of_callback(struct command *command, struct topic *topics[TOPICS_MAX])
                                    topics[i / 2], command->request.callback);
         for (; key; key = callback_tables_same(key))
             if (is_asked_for(command, row_of(key, i % 2)))
-                add_row(&command->text, row_of(key, i % 2), n++);
+                add_row(&command->text, row_of(key, i % 2));
     }
     BUF_ADD(&command->text, "]}\n");
 }
@@ -379,8 +378,7 @@ hub_lists_merge(struct buf *to, struct slice *lists, size_t n)
     BUF_ADD(to, LIST_START);
     for (int i = 0; i < REPORT_PAGE && (first = find_first(lists, n, &last));
          i++) {
-        if (i > 0)
-            BUF_ADD(to, ",\n");
+        json_separate(to, ",\n");
         buf_add_slice(to, take_row(first, &goes_on));
     }
     if (goes_on || find_first(lists, n, &(uint64_t){0}))
@@ -479,7 +477,7 @@ run_named(struct command *command)
     } else {
         if (command->kind == COMMAND_REDELIVER)
             subscription_redeliver(s, after);
-        add_row(to, row, 0);
+        add_row(to, row);
         BUF_ADD(to, "\n");
         if (command->kind == COMMAND_REDELIVER)
             command_end(command, STATUS_OK, 200);

@@ -202,7 +202,6 @@ hub_keys_report(struct buf *to, const struct hub_key_list *list)
 {
     char base64[KEY_TEXT_SIZE], x[KEY_TEXT_SIZE];
     int64_t now_us = clock_now_us();
-    const char *before = "";
 
     BUF_ADD(to, "{\"keys\":[");
     for (size_t i = 0; i < list->n; i++) {
@@ -214,7 +213,8 @@ hub_keys_report(struct buf *to, const struct hub_key_list *list)
         jose_base64url_write(
             x, (struct slice){(const char *)public, SIGNING_KEY_SIZE});
         EVP_EncodeBlock((unsigned char *)base64, public, SIGNING_KEY_SIZE);
-        buf_add_format(to, "%s" KEY_START, before, x);
+        json_separate(to, ",\n");
+        buf_add_format(to, KEY_START, x);
         json_text_member(to, "use", SLICE("sig"));
         json_text_member(to, "alg", SLICE("EdDSA"));
         json_text_member(to, "kid", slice_of(key->id));
@@ -222,7 +222,6 @@ hub_keys_report(struct buf *to, const struct hub_key_list *list)
         json_time_member(to, "created", key->created_us);
         json_time_member(to, "ends", key->ends_us);
         BUF_ADD(to, "}");
-        before = ",\n";
     }
     BUF_ADD(to, "]}\n");
 }

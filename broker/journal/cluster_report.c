@@ -31,7 +31,7 @@ add_broker(const struct pg_broker *b, void *user)
     const char *why;
     const char *state = pg_broker_judge(b, &why)->name;
 
-    buf_add_text(to, to->data[to->size - 1] == '[' ? "" : ",");
+    json_separate(to, ",");
     BUF_ADD(to, "{\"name\":");
     json_text(to, b->name);
     json_text_member(to, "state", slice_of(state));
@@ -68,12 +68,13 @@ cluster_report_read(struct cluster_report *r, struct pg_connection *c,
     BUF_ADD(to, ",\"warnings\":[");
     if (pg_cluster_lacks_standby(cluster, c->options.durable_by))
         BUF_ADD(to, "\"no synchronous standby of PostgreSQL has the commits\"");
-    if (cluster->has_other_keeps)
+    if (cluster->has_other_keeps) {
+        json_separate(to, ",");
         buf_add_format(to,
-                       "%s\"--cluster-keep of brokers differs: the largest one "
+                       "\"--cluster-keep of brokers differs: the largest one "
                        "counts, %" PRIu64 " bytes\"",
-                       to->data[to->size - 1] == '[' ? "" : ",",
                        cluster->keep_bytes);
+    }
     BUF_ADD(to, "]");
     pthread_mutex_lock(&r->mutex);
     buf_fini(&r->text);

@@ -279,14 +279,14 @@ is_in_effect(const struct settings *settings, const struct row *row)
 /* Appends *separator and the row as a member. */
 static void
 write_row(struct buf *to, const struct settings *settings,
-          const struct row *row, const char **separator)
+          const struct row *row)
 {
     const char *at = (const char *)settings + row->offset;
     const struct peers *peers = settings->peers;
     unsigned choice;
 
-    buf_add_format(to, "%s\"%s\":", *separator, row->name);
-    *separator = ",";
+    json_separate(to, ",");
+    buf_add_format(to, "\"%s\":", row->name);
     switch (row->kind) {
     case ROW_TEXT:
     case ROW_URL:
@@ -309,7 +309,7 @@ write_row(struct buf *to, const struct settings *settings,
     case ROW_HUBS:
         buf_add_text(to, "[");
         for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
-            buf_add_text(to, i > 0 ? "," : "");
+            json_separate(to, ",");
             json_text(to, slice_of(peers->hubs[i]));
         }
         buf_add_text(to, "]");
@@ -320,27 +320,25 @@ write_row(struct buf *to, const struct settings *settings,
 void
 settings_write(struct buf *to, const struct settings *settings, bool all)
 {
-    const char *separator = "{";
-
+    BUF_ADD(to, "{");
     for (size_t i = 0; i < N_ELEMENTS(rows); i++)
         if (all ? is_in_effect(settings, &rows[i]) : settings->given & 1u << i)
-            write_row(to, settings, &rows[i], &separator);
-    buf_add_text(to, *separator == '{' ? "{}" : "}");
+            write_row(to, settings, &rows[i]);
+    BUF_ADD(to, "}");
 }
 
 void
 settings_merge(struct buf *to, const struct settings *before,
                const struct settings *change)
 {
-    const char *separator = "{";
-
+    BUF_ADD(to, "{");
     for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
         const struct settings *from = change->named & 1u << i ? change : before;
 
         if (from->given & 1u << i)
-            write_row(to, from, &rows[i], &separator);
+            write_row(to, from, &rows[i]);
     }
-    buf_add_text(to, *separator == '{' ? "{}" : "}");
+    BUF_ADD(to, "}");
 }
 
 /* In a change null resets a setting. */

@@ -670,7 +670,6 @@ foreign_topic_run(struct foreign_topics *topics, struct command *command)
     struct problem *why = &command->why;
     struct slice name = slice_of(command->name);
     struct foreign_topic *topic = foreign_topic_find(topics, name);
-    const char *before = "";
     enum status rc;
 
     if (command->kind == COMMAND_RELAY_PUT) {
@@ -680,9 +679,8 @@ foreign_topic_run(struct foreign_topics *topics, struct command *command)
         list_walk (topic, &topics->all, node) {
             if (topic->state == FOREIGN_NEW)
                 continue;
-            buf_add_text(&command->text, before);
+            json_separate(&command->text, ",\n");
             report_topic(&command->text, topic);
-            before = ",\n";
         }
         BUF_ADD(&command->text, "]}\n");
         command_report(command, STATUS_OK);

@@ -26,6 +26,15 @@ void json_datetime_member(struct buf *to, const char *name, int64_t us);
 void json_position_member(struct buf *to, const char *name, const char *epoch,
                           uint64_t seq);
 
+/* Appends what stands before the next element of an array, or the next member
+ * of an object: `separator`, unless it is the first. */
+static inline void
+json_separate(struct buf *to, const char *separator)
+{
+    if (to->size > 0 && !strchr("[{", to->data[to->size - 1]))
+        buf_add_text(to, separator);
+}
+
 /*
  * Problems, as application/problem+json (RFC 9457):
  *
