@@ -5,6 +5,8 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
+#include "base/array.h"
+
 struct batch *
 batch_new(uint64_t after, int64_t before_us, const struct digest *before,
           atomic_size_t *forms_account)
@@ -224,17 +226,8 @@ batch_time(const struct batch *b, uint64_t seq)
 uint64_t
 batch_seq_at(const struct batch *b, int64_t us)
 {
-    uint64_t low = b->first - 1, high = b->last;
-
-    while (low < high) {
-        uint64_t middle = low + (high - low + 1) / 2;
-
-        if (batch_time(b, middle) <= us)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    return FIRST_FALSE(seq, b->first, b->last + 1, batch_time(b, seq) <= us) -
+           1;
 }
 
 struct digest

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/file.h"
 #include "broker/bucket/vault.h"
 #include "broker/log/deflate_blocks.h"
@@ -240,18 +241,10 @@ out:
 static size_t
 find_mark(struct slice marks, size_t n, bool is_byte, uint64_t at)
 {
-    size_t low = 0, high = n - 1;
-
-    while (low < high) {
-        size_t middle = (low + high + 1) / 2;
-        struct list_mark m = list_file_mark(marks, middle);
-
-        if ((is_byte ? m.plain : m.after) <= at)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    return FIRST_FALSE(i, 1, n,
+                       (is_byte ? list_file_mark(marks, i).plain
+                                : list_file_mark(marks, i).after) <= at) -
+           1;
 }
 
 void

@@ -1,5 +1,6 @@
 #include "broker/log/tail.h"
 
+#include "base/array.h"
 #include "broker/log/log.h"
 
 void
@@ -143,17 +144,7 @@ has_next(const struct tail *t, uint64_t after)
 static size_t
 find_number(const struct tail *t, uint64_t seq)
 {
-    size_t low = 0, high = t->count - 1;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (batch_at(t, middle)->last < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return FIRST_FALSE(i, 0, t->count - 1, batch_at(t, i)->last < seq);
 }
 
 struct batch *
@@ -198,20 +189,12 @@ struct batch *
 tail_find_time(struct tail *t, int64_t us)
 {
     struct batch *found = NULL;
-    size_t low = 0, high;
+    size_t n;
 
     pthread_mutex_lock(&t->mutex);
-    high = t->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (batch_at(t, middle)->last_us <= us)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < t->count && batch_at(t, low)->before_us <= us)
-        found = batch_ref(batch_at(t, low));
+    n = FIRST_FALSE(i, 0, t->count, batch_at(t, i)->last_us <= us);
+    if (n < t->count && batch_at(t, n)->before_us <= us)
+        found = batch_ref(batch_at(t, n));
     pthread_mutex_unlock(&t->mutex);
     return found;
 }

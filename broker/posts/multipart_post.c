@@ -77,16 +77,10 @@ compare_entries(const void *p, const void *q)
 static struct multipart_entry *
 take_entry(struct multipart_entries *list, struct slice loc)
 {
-    size_t from = 0, to = list->n, at;
+    size_t from = FIRST_FALSE(i, 0, list->n,
+                              slice_compare(list->by_loc[i]->loc, loc) < 0);
+    size_t at;
 
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-
-        if (slice_compare(list->by_loc[middle]->loc, loc) < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
     if (from == list->n || !slice_equal(list->by_loc[from]->loc, loc))
         return NULL;
     at = from + list->by_loc[from]->n_parts++;

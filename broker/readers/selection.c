@@ -1,5 +1,6 @@
 #include "broker/readers/selection.h"
 
+#include "base/array.h"
 #include "proto/resourcesync/cloud_event.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
@@ -258,17 +259,7 @@ selection_seq(const struct selection *s, size_t i)
 size_t
 selection_after(const struct selection *s, uint64_t seq)
 {
-    size_t low = 0, high = s->n;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (selection_seq(s, middle) <= seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return FIRST_FALSE(i, 0, s->n, selection_seq(s, i) <= seq);
 }
 
 /* The bytes of `n` entries from `i` on, at least one; where they are not dense,
@@ -294,33 +285,27 @@ size_t
 selection_fit(const struct selection *s, size_t i, size_t max, size_t room,
               size_t *size)
 {
-    size_t low = 0, high = max;
+    size_t fit = 0;
 
     *size = 0;
     if (!s->is_dense) {
-        while (low < max) {
-            size_t more = bytes_of(s, i + low, 1).size + (low > 0 ? s->gap : 0);
+        while (fit < max) {
+            size_t more = bytes_of(s, i + fit, 1).size + (fit > 0 ? s->gap : 0);
 
             if (more > room - *size)
                 break;
             *size += more;
-            low++;
+            fit++;
         }
-        return low;
+        return fit;
     }
     if (max > 0 && bytes_of(s, i, max).size <= room)
-        low = max;
-    while (low < high) {
-        size_t middle = low + (high - low + 1) / 2;
-
-        if (bytes_of(s, i, middle).size <= room)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    if (low > 0)
-        *size = bytes_of(s, i, low).size;
-    return low;
+        fit = max;
+    else
+        fit = FIRST_FALSE(n, 1, max + 1, bytes_of(s, i, n).size <= room) - 1;
+    if (fit > 0)
+        *size = bytes_of(s, i, fit).size;
+    return fit;
 }
 
 size_t

@@ -19,17 +19,8 @@
 static size_t
 table_place(const struct set_table *table, struct slice name)
 {
-    size_t low = 0, high = table->n;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (slice_compare(slice_of(table->rows[middle].name), name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return FIRST_FALSE(i, 0, table->n,
+                       slice_compare(slice_of(table->rows[i].name), name) < 0);
 }
 
 static void *
