@@ -239,18 +239,15 @@ static enum status
 store_place(struct engine *engine, struct journal_place *place,
             struct problem *why)
 {
-    struct db_rows rows = DB_SELECT(&store_of(engine)->db, "read the place",
-                                    why, "SELECT n, chain FROM place");
-    struct slice chain;
+    bool has_chain = true;
+    enum status rc;
 
     *place = (struct journal_place){.n = 0};
-    if (!DB_NEXT(&rows, &place->n, &chain))
-        ;
-    else if (chain.size == DIGEST_SIZE)
-        memcpy(place->chain.bytes, chain.data, DIGEST_SIZE);
-    else
-        rows.rc = problem(why, STATUS_IO, "the place has no digest");
-    return db_rows_end(&rows);
+    rc = db_find(&store_of(engine)->db, "read the place", why, NULL,
+                 "SELECT n, chain, length(chain) = 32 FROM place", DB_VALUES(),
+                 DB_INTO(&place->n, &place->chain, &has_chain));
+    return rc || has_chain ? rc
+                           : problem(why, STATUS_IO, "the place has no digest");
 }
 
 static enum status

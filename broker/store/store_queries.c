@@ -52,20 +52,38 @@ give_back(struct engine *engine, struct db *db)
     free_connection(db);
 }
 
+/* Begins a query in a borrowed connection: end_rows must follow. */
+static struct db_rows
+begin_rows(struct engine *engine, const char *what, struct problem *why,
+           const char *sql, const struct db_value *values)
+{
+    struct db *db;
+    enum status rc = borrow(engine, &db, why);
+
+    return rc ? (struct db_rows){.rc = rc}
+              : db_select(db, what, why, sql, values);
+}
+
+static enum status
+end_rows(struct engine *engine, struct db_rows *rows)
+{
+    enum status rc = db_rows_end(rows);
+
+    if (rows->db)
+        give_back(engine, rows->db);
+    return rc;
+}
+
 /* Reads one row. STATUS_NOT_FOUND: there is `none`; NULL: that is no error. */
 static enum status
 find_row(struct engine *engine, const char *what, const char *none,
          struct problem *why, const char *sql, const struct db_value *values,
          const struct db_target *into)
 {
-    struct db *db;
-    bool is_there;
-    enum status rc = borrow(engine, &db, why);
+    struct db_rows rows = begin_rows(engine, what, why, sql, values);
+    bool is_there = db_next(&rows, into);
+    enum status rc = end_rows(engine, &rows);
 
-    if (rc)
-        return rc;
-    rc = db_find(db, what, why, &is_there, sql, values, into);
-    give_back(engine, db);
     return rc || is_there || !none ? rc
                                    : problem(why, STATUS_NOT_FOUND, "%s", none);
 }
@@ -102,18 +120,13 @@ read_rows(struct engine *engine, uint32_t set, uint64_t after,
 {
     struct batch *b = NULL;
     struct stored_batch row;
-    struct db_rows rows;
-    struct db *db;
-    enum status rc = borrow(engine, &db, why);
+    struct db_rows rows =
+        begin_rows(engine, "read the log", why,
+                   "SELECT " BATCH_COLUMNS " FROM batches WHERE set_id = ?1"
+                   " AND first >= coalesce((SELECT max(first) FROM batches"
+                   " WHERE set_id = ?1 AND first <= ?2), ?2) ORDER BY first",
+                   DB_VALUES(set, after + 1));
 
-    *batch = NULL;
-    if (rc)
-        return rc;
-    rows = DB_SELECT(db, "read the log", why,
-                     "SELECT " BATCH_COLUMNS " FROM batches WHERE set_id = ?1"
-                     " AND first >= coalesce((SELECT max(first) FROM batches"
-                     " WHERE set_id = ?1 AND first <= ?2), ?2) ORDER BY first",
-                     set, after + 1);
     while (DB_NEXT(&rows, BATCH_PLACES(&row))) {
         /* The first row may end before what is asked for (the rest has gone to
          * a closed list), or begin after it (the same). */
@@ -127,10 +140,8 @@ read_rows(struct engine *engine, uint32_t set, uint64_t after,
             break;
         }
     }
-    rc = db_rows_end(&rows);
-    give_back(engine, db);
     *batch = b;
-    return rc;
+    return end_rows(engine, &rows);
 }
 
 /* More than any reader needs: each time another commit has moved or deleted its
@@ -171,22 +182,16 @@ static enum status
 read_lists(struct engine *engine, uint32_t set, uint64_t number,
            struct list_info *lists, size_t *n, struct problem *why)
 {
-    struct db_rows rows;
-    struct db *db;
-    enum status rc = borrow(engine, &db, why);
+    struct db_rows rows =
+        begin_rows(engine, "read the lists", why,
+                   "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
+                   " AND number >= ? ORDER BY number LIMIT ?",
+                   DB_VALUES(set, number, *n));
 
-    if (rc)
-        return rc;
-    rows = DB_SELECT(db, "read the lists", why,
-                     "SELECT " LIST_COLUMNS " FROM lists WHERE set_id = ?"
-                     " AND number >= ? ORDER BY number LIMIT ?",
-                     set, number, *n);
     *n = 0;
     while (DB_NEXT(&rows, LIST_PLACES(&lists[*n])))
         ++*n;
-    rc = db_rows_end(&rows);
-    give_back(engine, db);
-    return rc;
+    return end_rows(engine, &rows);
 }
 
 /* Reads a list; `extra` gets the column after it. */
@@ -288,24 +293,18 @@ static enum status
 read_generations(struct engine *engine, uint32_t set,
                  struct generation_page *page, struct problem *why)
 {
-    struct db_rows rows;
-    struct db *db;
-    enum status rc = borrow(engine, &db, why);
+    struct db_rows rows =
+        begin_rows(engine, "read the generations", why,
+                   "SELECT " GENERATION_COLUMNS " FROM generations"
+                   " WHERE set_id = ? AND kind = ? AND is_archived"
+                   " AND number >= ? AND NOT " GENERATION_IS_ORDER
+                   " ORDER BY number LIMIT ?",
+                   DB_VALUES(set, page->kind, page->from, page->n));
 
-    if (rc)
-        return rc;
-    rows = DB_SELECT(db, "read the generations", why,
-                     "SELECT " GENERATION_COLUMNS " FROM generations"
-                     " WHERE set_id = ? AND kind = ? AND is_archived"
-                     " AND number >= ? AND NOT " GENERATION_IS_ORDER
-                     " ORDER BY number LIMIT ?",
-                     set, page->kind, page->from, page->n);
     page->n = 0;
     while (DB_NEXT(&rows, GENERATION_PLACES(&page->all[page->n])))
         page->n++;
-    rc = db_rows_end(&rows);
-    give_back(engine, db);
-    return rc;
+    return end_rows(engine, &rows);
 }
 
 static enum status
