@@ -121,8 +121,8 @@ refuse_document(struct request *rq, struct response *r,
         problem_set(&why, "the document is not the one that If-Match or "
                           "If-Unmodified-Since names");
     else
-        problem_set(&why, "the document has %llu bytes only",
-                    (unsigned long long)document->body->size);
+        problem_set(&why, "the document has %" PRIu64 " bytes only",
+                    document->body->size);
     response_answer_problem(rq, r, &why, NULL);
 }
 
@@ -167,8 +167,8 @@ answer_document(struct request *rq, struct opening *o)
     else if (is_packed)
         response_header(&r, "Vary", "Accept-Encoding");
     if (verdict.status == 416)
-        response_header(&r, "Content-Range", "bytes */%llu",
-                        (unsigned long long)validators.size);
+        response_header(&r, "Content-Range", "bytes */%" PRIu64,
+                        validators.size);
     if (verdict.status >= 400) {
         refuse_document(rq, &r, document);
         return;
@@ -187,10 +187,9 @@ answer_document(struct request *rq, struct opening *o)
     response_header(&r, "Accept-Ranges", "bytes");
     add_discovery(&r, o);
     if (verdict.status == 206)
-        response_header(&r, "Content-Range", "bytes %llu-%llu/%llu",
-                        (unsigned long long)verdict.first,
-                        (unsigned long long)(verdict.first + verdict.size - 1),
-                        (unsigned long long)validators.size);
+        response_header(&r, "Content-Range",
+                        "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, verdict.first,
+                        verdict.first + verdict.size - 1, validators.size);
     chosen = verdict.is_gzip ? &document->gzip : &document->body;
     r.body = verdict.status == 206
                  ? body_part(*chosen, verdict.first, verdict.size)

@@ -149,8 +149,8 @@ make_texts(struct selection *s, uint64_t key, bool is_bare, bool may_keep,
         else
             buf_add_slice(&block, fragment);
         if (rc == STATUS_MALFORMED)
-            rc = problem(why, STATUS_IO, "entry %llu of the log is damaged",
-                         (unsigned long long)seq);
+            rc = problem(why, STATUS_IO,
+                         "entry %" PRIu64 " of the log is damaged", seq);
         buf_add(&block, ",", s->gap);
     }
     set_start(&block, s->n, head_size);
