@@ -75,6 +75,17 @@ diag_first_failure(bool *is_failing, bool fails, const char *part,
     *is_failing = fails;
 }
 
+/* The same, and logs `again` when the failures end: at the same level, so a log
+ * with the first line has the second. */
+static inline void
+diag_failure(bool *is_failing, bool fails, const char *part, const char *msg,
+             const char *error, const char *again)
+{
+    if (!fails && *is_failing)
+        diag_keys(DIAG_WARNING, part, again, NULL);
+    diag_first_failure(is_failing, fails, part, msg, error);
+}
+
 /* The same for a report that an operator requested, such as of a reload: writes
  * every line that `level` allows. */
 #define DIAG_REPORT(level, part, msg, ...) \

@@ -179,21 +179,11 @@ conclude_round(struct log_thread *t, enum status rc,
 
 /* Room */
 
-/* Logs one line when the log begins to refuse posts, and one when it accepts
- * posts again. Both have one level: a log with the first has the second. */
 static void
 report_refusal(struct log_thread *t, const char *error)
 {
-    bool is_refusing = t->is_full || t->has_failed;
-
-    if (is_refusing == t->is_refusing)
-        return;
-    t->is_refusing = is_refusing;
-    if (is_refusing)
-        DIAG(DIAG_WARNING, "log", "posts are refused",
-             diag_text("error", error));
-    else
-        diag(DIAG_WARNING, "log", "posts are taken again");
+    diag_failure(&t->is_refusing, t->is_full || t->has_failed, "log",
+                 "posts are refused", error, "posts are taken again");
 }
 
 /* Asks the engine how much room posts have, and remembers for others whether

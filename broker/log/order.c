@@ -198,14 +198,9 @@ order_begin(struct order *o, bool needs_turn, journal_take_fn *follow,
         if (rc)
             bulk_clear(&o->bulk);
         order_cut_off(o, CUT_TURNS, rc ? why : NULL);
-        /* One line when the journal stops giving turns, one when it gives them
-         * again. */
-        if (rc && !o->is_denied)
-            DIAG(DIAG_WARNING, "log", "the journal gives no turn",
-                 diag_text("error", why->text));
-        else if (!rc && o->is_denied)
-            diag(DIAG_WARNING, "log", "the journal gives turns again");
-        o->is_denied = rc != STATUS_OK;
+        diag_failure(&o->is_denied, rc != STATUS_OK, "log",
+                     "the journal gives no turn", why->text,
+                     "the journal gives turns again");
     }
     if (!o->has_turn) {
         pthread_mutex_lock(&o->mutex);
