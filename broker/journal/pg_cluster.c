@@ -16,38 +16,30 @@
  * PostgreSQL that served it notices later. */
 #define END_WAIT_US 1000000
 
+/* Connects. STATUS_NOT_FOUND: the caller needs a cluster, which the database
+ * has not. */
 static enum status
 connect_for(struct pg_connection *c, const struct pg_options *options,
-            struct problem *why)
+            bool needs_cluster, struct problem *why)
 {
     enum status rc;
 
     *c = (struct pg_connection){.options = *options};
     rc = pg_connect(c, why);
-    return rc ? rc : pg_check_schema(c, why);
-}
-
-/* Connects. STATUS_NOT_FOUND: the database has no cluster. */
-static enum status
-connect_to_cluster(struct pg_connection *c, const struct pg_options *options,
-                   struct problem *why)
-{
-    enum status rc = connect_for(c, options, why);
-
-    if (!rc && !c->has_cluster)
+    if (!rc)
+        rc = pg_check_schema(c, why);
+    if (!rc && needs_cluster && !c->has_cluster)
         rc = problem(why, STATUS_NOT_FOUND, "this database has no cluster");
     return rc;
 }
 
-/* Runs statements in a connection of their own. STATUS_NOT_FOUND: they need a
- * cluster, which the database has not. */
+/* Runs statements in a connection of their own. */
 static enum status
-run_alone(const struct pg_options *options, bool need_cluster,
+run_alone(const struct pg_options *options, bool needs_cluster,
           const struct pg_statement *statements, size_t n, struct problem *why)
 {
     struct pg_connection c;
-    enum status rc = need_cluster ? connect_to_cluster(&c, options, why)
-                                  : connect_for(&c, options, why);
+    enum status rc = connect_for(&c, options, needs_cluster, why);
 
     if (!rc)
         rc = pg_run(&c, statements, n, why);
@@ -210,7 +202,7 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
     };
     struct returning r = {.end = {.n = 0}};
     struct journal_place at;
-    enum status rc = connect_to_cluster(&r.c, options, why);
+    enum status rc = connect_for(&r.c, options, true, why);
 
     if (!rc)
         rc = await_sessions(&r.c, "", why);
@@ -222,11 +214,11 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
         rc = kept_records_read(dir, &at, return_record, &r, why);
     if (!rc && memcmp(&at, place, sizeof(at)) != 0)
         rc = problem(why, STATUS_CONFLICT,
-                     "the records that %s keeps do not lead from record %llu, "
-                     "where the journal ends, to its own last one, %llu: begin "
-                     "the journal again in an empty database",
-                     dir, (unsigned long long)r.end.n,
-                     (unsigned long long)place->n);
+                     "the records that %s keeps do not lead from record "
+                     "%" PRIu64 ", where the journal ends, to its own last "
+                     "one, %" PRIu64 ": begin the journal again in an empty "
+                     "database",
+                     dir, r.end.n, place->n);
     if (!rc && *n_given > 0)
         rc = pg_run(&r.c, end, N_ELEMENTS(end), why);
     pg_close(&r.c);
@@ -364,7 +356,7 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
     const struct pg_statement right = {
         "SELECT has_table_privilege('tidings_leases', 'SELECT')::int::bigint",
         .into = DB_INTO(&l->shows_leases)};
-    enum status rc = connect_to_cluster(&c, options, why);
+    enum status rc = connect_for(&c, options, true, why);
 
     l->first = 0;
     if (!rc)
@@ -550,7 +542,7 @@ pg_cluster_leave(const struct pg_options *options, struct pg_leaving *l,
         {"COMMIT"},
     };
     struct pg_connection c;
-    enum status rc = connect_for(&c, options, why);
+    enum status rc = connect_for(&c, options, false, why);
 
     if (!rc)
         rc = await_sessions(&c, l->name, why);

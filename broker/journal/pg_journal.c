@@ -265,8 +265,8 @@ say_different(struct problem *why, uint64_t n)
 {
     return problem(why, STATUS_DIFFERENT,
                    "the journal has another history than this broker, which "
-                   "has record %llu",
-                   (unsigned long long)n);
+                   "has record %" PRIu64,
+                   n);
 }
 
 /* Reads a piece of the records behind r->read, up to the end that it knows:
@@ -282,15 +282,15 @@ on_records(struct pg_rows *rows, void *user, struct problem *why)
 
     if (r->end < r->read.n)
         return problem(why, STATUS_NOT_FOUND,
-                       "the journal ends before record %llu, which this broker "
-                       "has: it has lost records",
-                       (unsigned long long)r->read.n);
+                       "the journal ends before record %" PRIu64
+                       ", which this broker has: it has lost records",
+                       r->read.n);
     if (!PG_NEXT(rows, &place.n, &place.chain) || place.n != r->read.n)
         return problem(why, STATUS_GONE,
-                       "the journal does not keep the records behind %llu any "
-                       "more, where this broker is: make a new data directory "
-                       "with tidingsd cluster join",
-                       (unsigned long long)r->read.n);
+                       "the journal does not keep the records behind %" PRIu64
+                       " any more, where this broker is: make a new data "
+                       "directory with tidingsd cluster join",
+                       r->read.n);
     if (!digest_is_equal(&place.chain, &r->read.chain))
         return say_different(why, r->read.n);
     if (r->log)
@@ -467,9 +467,9 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
             rc = clock_steady_us() < until_us
                      ? read_some(&j->turns, r, why)
                      : problem(why, STATUS_BUSY,
-                               "this broker is still %llu records behind the "
-                               "others",
-                               (unsigned long long)(r->end - r->read.n));
+                               "this broker is still %" PRIu64
+                               " records behind the others",
+                               r->end - r->read.n);
         if (!rc)
             rc = read_piece(&j->turns, r, allowed, why);
         if (rc ? rc != STATUS_LATE : r->read.n == r->end)
@@ -505,15 +505,15 @@ pg_turn(struct journal *journal, const struct journal_place *at,
     j->turns.until_us = j->asked_turn_us + TURN_US;
     if (!was_kept && clock_steady_us() < j->retry_at_us)
         return problem(why, STATUS_UNREACHABLE, "%s", j->last.text);
-    rc = pg_connect(&j->turns, &j->last);
-    if (!rc)
-        rc = begin_turn(j, &r, &j->last);
     /* A kept connection may have ended long ago: one more attempt, if there is
      * time, which hands over what the first one did not. */
-    if (rc == STATUS_IO && was_kept && clock_steady_us() < j->turns.until_us) {
+    for (;; was_kept = false) {
         rc = pg_connect(&j->turns, &j->last);
         if (!rc)
             rc = begin_turn(j, &r, &j->last);
+        if (rc != STATUS_IO || !was_kept ||
+            clock_steady_us() >= j->turns.until_us)
+            break;
     }
     if (!rc) {
         *now_us = j->now_us = j->turn_now_us = r.now_us;
@@ -851,14 +851,9 @@ run_follower(struct thread *t)
 
         if (is_away)
             log_note_copy(j->log, 0, 0, rc, &why);
-        if (is_away && !j->is_away)
-            DIAG(DIAG_WARNING, "journal",
-                 "changes of other brokers do not come",
-                 diag_text("error", why.text));
-        else if (!is_away && j->is_away)
-            diag(DIAG_WARNING, "journal",
-                 "changes of other brokers come again");
-        j->is_away = is_away;
+        diag_failure(&j->is_away, is_away, "journal",
+                     "changes of other brokers do not come", why.text,
+                     "changes of other brokers come again");
         wait_us = rc ? RETRY_US : 0;
     }
     pg_close(&j->looks);
