@@ -46,6 +46,9 @@ struct db_kind {
                             (broker/cluster/owned_db.h); NULL: none */
 };
 
+/* Its steps, as an array. */
+#define DB_STEPS(array) .steps = (array), .n_steps = N_ELEMENTS(array)
+
 struct db {
     sqlite3 *handle;            /* NULL: not open */
     const struct db_kind *kind; /* of db_open_kind, else NULL */

@@ -90,8 +90,7 @@ const struct db_kind tokens_kind = {
     .name = "the tokens",
     .mode = DB_SMALL,
     .application_id = 1415861355, /* "TdTk" */
-    .steps = steps,
-    .n_steps = N_ELEMENTS(steps),
+    DB_STEPS(steps),
 };
 
 /* Hashing */

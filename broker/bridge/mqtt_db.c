@@ -41,8 +41,7 @@ static const char *const steps[] = {
 
 const struct db_kind mqtt_db_kind = {
     .mode = DB_SMALL,
-    .steps = steps,
-    .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+    DB_STEPS(steps),
 };
 
 const struct owned_file mqtt_db_file = {"mqtt.db", "bridge", "bridges",

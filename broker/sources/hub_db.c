@@ -117,8 +117,7 @@ static const char *const steps[] = {
 
 const struct db_kind hub_db_kind = {
     .mode = DB_SMALL,
-    .steps = steps,
-    .n_steps = sizeof(steps) / sizeof(steps[0]),
+    DB_STEPS(steps),
     .opening = "PRAGMA secure_delete=ON", /* overwrites freed secrets */
     .ceding = "keys",
 };

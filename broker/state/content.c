@@ -71,8 +71,7 @@ static const char *const steps[] = {
 
 const struct db_kind content_kind = {
     .mode = DB_SMALL,
-    .steps = steps,
-    .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+    DB_STEPS(steps),
     .opening = "PRAGMA cache_size=-4096", /* KiB */
 };
 

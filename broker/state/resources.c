@@ -62,8 +62,7 @@ static const char *const steps[] = {
 
 const struct db_kind resources_kind = {
     .mode = DB_SMALL,
-    .steps = steps,
-    .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+    DB_STEPS(steps),
     .opening = "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0;"
                "PRAGMA cache_size=-4096", /* KiB */
 };

@@ -28,8 +28,7 @@ static const char *const steps[] = {
 
 const struct db_kind tree_kind = {
     .mode = DB_SMALL,
-    .steps = steps,
-    .n_steps = N_ELEMENTS(steps),
+    DB_STEPS(steps),
     .opening = "PRAGMA cache_size=-512", /* KiB */
 };
 

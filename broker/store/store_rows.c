@@ -126,8 +126,7 @@ static const char *const steps[] = {
 
 const struct db_kind store_kind = {
     .mode = DB_WRITER,
-    .steps = steps,
-    .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+    DB_STEPS(steps),
 };
 
 enum status
