@@ -155,7 +155,7 @@ certificates_find_system(const char *root, char *to, size_t size)
         "/etc/ssl/cert.pem",
     };
 
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(paths); i++)
         if (snprintf(to, size, "%s%s", root, paths[i]) < (int)size &&
             !access(to, R_OK))
             return true;

@@ -25,8 +25,7 @@ enum exit_code {
     EXIT_REWOUND = 4 /* tidings only: a history went back, or is another */
 };
 
-/* The most words of a name, and the most operands that a row names. */
-#define COMMAND_WORDS_MAX    2
+/* The most operands that a row names. */
 #define COMMAND_OPERANDS_MAX 8
 
 /* The address of the `struct options` of an array, without values

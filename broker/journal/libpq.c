@@ -43,7 +43,7 @@ libpq_load(struct problem *why)
         return problem(why, STATUS_UNSUPPORTED,
                        "libpq is not installed, which a cluster needs (%s)",
                        dlerror());
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
         void *function = dlsym(handle, functions[i].name);
 
         if (!function) {

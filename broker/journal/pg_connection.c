@@ -434,7 +434,7 @@ pg_listen(struct pg_connection *c, int fd, int64_t wait_us, int own_pid,
 /* The words of an address that may be lists, with a part for each host. */
 static const char *const host_words[] = {"host", "hostaddr", "port"};
 
-#define HOST_WORDS (sizeof(host_words) / sizeof(host_words[0]))
+#define HOST_WORDS N_ELEMENTS(host_words)
 
 /* Sets `parts` to what the address says of host number `i`, NULL where it says
  * nothing; the caller frees them. Returns how many hosts it names. */

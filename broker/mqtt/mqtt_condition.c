@@ -256,10 +256,9 @@ mqtt_refused(struct mqtt *mqtt, int code, const char *text)
     /* Of MQTT 3.1.1, section 3.2.2.3. */
     static const int of_311[] = {0x80, 0x84, 0x85, 0x88, 0x86, 0x87};
     bool is_5 = mqtt->options.config->version == BRIDGE_MQTT_5;
-    int reason = code >= MQTT_REASON_FAILED ? code
-                 : code > 0 && code < (int)(sizeof(of_311) / sizeof(of_311[0]))
-                     ? of_311[code]
-                     : 0x80;
+    int reason = code >= MQTT_REASON_FAILED                   ? code
+                 : code > 0 && code < (int)N_ELEMENTS(of_311) ? of_311[code]
+                                                              : 0x80;
     const char *help = reason == 0x84 && is_5 ? " (version = 3.1.1 may help)"
                        : reason == 0x84       ? " (version = 5 may help)"
                        : reason == 0x87

@@ -252,7 +252,7 @@ set_options(const struct mqtt *mqtt, struct mosquitto *client,
 
     int error = 0;
 
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !error; i++)
+    for (size_t i = 0; i < N_ELEMENTS(options) && !error; i++)
         error =
             mosquitto_int_option(client, options[i].option, options[i].value);
     if (!error && mqtt->options.will_topic)
