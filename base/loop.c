@@ -157,9 +157,7 @@ run_tasks(struct loop *loop)
 static void
 send_wake(struct loop *loop)
 {
-    static const uint64_t one = 1;
-
-    (void)!write(loop->wake_fd, &one, sizeof(one));
+    (void)eventfd_write(loop->wake_fd, 1);
 }
 
 /* loop_hold_wakes of this thread, and the loop that it wakes at the end. */
@@ -209,7 +207,7 @@ static void
 on_mail(uv_poll_t *poll, int status, int events)
 {
     struct loop *loop = poll->data;
-    uint64_t n;
+    eventfd_t n;
 
     (void)status;
     (void)events;
@@ -218,7 +216,7 @@ on_mail(uv_poll_t *poll, int status, int events)
      * write, is before this exchange in the order of all exchanges. So this
      * exchange sees everything that the other thread did before. A later one
      * finds it clear, and writes again. */
-    (void)!read(loop->wake_fd, &n, sizeof(n));
+    (void)eventfd_read(loop->wake_fd, &n);
     atomic_exchange(&loop->is_woken, false);
     run_tasks(loop);
     if (atomic_exchange(&loop->is_wanted, false) && loop->calls.on_wake)

@@ -48,7 +48,7 @@ await_events(struct mqtt *mqtt, int64_t end_us)
 {
     struct pollfd fds[2] = {{mqtt->wake_fd, POLLIN, 0}, {-1, 0, 0}};
     int64_t until_us = mqtt_earlier(end_us, mqtt->turn_us);
-    uint64_t wakes;
+    eventfd_t wakes;
     int wait_ms = -1;
 
     if (mqtt->client) {
@@ -73,8 +73,8 @@ await_events(struct mqtt *mqtt, int64_t end_us)
         wait_ms = clock_wait_ms(until_us);
     if (poll(fds, 2, wait_ms) < 0)
         return 0; /* EINTR: one more round */
-    if (fds[0].revents && read(mqtt->wake_fd, &wakes, sizeof(wakes)) < 0)
-        return fds[1].revents; /* impossible: nobody else reads it */
+    if (fds[0].revents)
+        (void)eventfd_read(mqtt->wake_fd, &wakes);
     return fds[1].revents;
 }
 
@@ -495,12 +495,8 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
 void
 mqtt_wake(struct mqtt *mqtt)
 {
-    uint64_t one = 1;
-
-    if (atomic_exchange_explicit(&mqtt->is_woken, true, memory_order_acq_rel))
-        return;
-    while (write(mqtt->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
+    if (!atomic_exchange_explicit(&mqtt->is_woken, true, memory_order_acq_rel))
+        (void)eventfd_write(mqtt->wake_fd, 1);
 }
 
 void
