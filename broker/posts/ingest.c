@@ -460,7 +460,6 @@ static enum status
 choose_set(struct ingest *in, struct problem *why)
 {
     struct client *client = in->is_message ? in->owner : in->holding->client;
-    struct set *before = in->set;
     enum status rc;
 
     if (!in->is_message)
@@ -479,9 +478,6 @@ choose_set(struct ingest *in, struct problem *why)
         return STATUS_INVALID;
     if (rc)
         return rc;
-    /* The removed one again: there was no memory to bury it (registry.c). */
-    if (in->set == before)
-        return registry_full(why);
     in->post.set = in->set->log;
     return STATUS_OK;
 }

@@ -923,13 +923,22 @@ registry_find(struct registry *r, struct slice name, struct head *head)
     return registry_look(r, name, head, NULL);
 }
 
+static enum status
+registry_full(struct problem *why)
+{
+    return problem(why, STATUS_INVALID,
+                   "this broker has no room for another set: it holds %d at "
+                   "most, and remembers %d that it made or removed",
+                   SETS_MAX, SETS_MADE_MAX);
+}
+
 enum status
 registry_make(struct registry *r, struct slice name, struct client *client,
               struct set **set, struct problem *why)
 {
     char text[SET_NAME_MAX + 1] = "", creator[CLIENT_STORED_SIZE];
     const struct tombstone *t;
-    struct set *made;
+    struct set *made, *removed = *set;
     enum status rc = STATUS_OK;
 
     *set = NULL;
@@ -937,9 +946,10 @@ registry_make(struct registry *r, struct slice name, struct client *client,
         return problem(why, STATUS_INVALID, "the name is too long");
     pthread_rwlock_wrlock(&r->lock);
     *set = table_find(&r->sets, name);
-    if (*set)
+    if (*set && *set != removed)
         goto out;
-    if (r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX) {
+    /* The removed one again: there was no memory to bury it. */
+    if (*set || r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX) {
         rc = registry_full(why);
         goto out;
     }
@@ -1052,15 +1062,6 @@ size_t
 registry_count_public(struct registry *r)
 {
     return registry_count(r) - atomic_load(&r->n_private);
-}
-
-enum status
-registry_full(struct problem *why)
-{
-    return problem(why, STATUS_INVALID,
-                   "this broker has no room for another set: it holds %d at "
-                   "most, and remembers %d that it made or removed",
-                   SETS_MAX, SETS_MADE_MAX);
 }
 
 void

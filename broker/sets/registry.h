@@ -311,7 +311,8 @@ struct set *registry_look(struct registry *registry, struct slice name,
                           struct head *head, bool *was_removed);
 
 /* Finds the set of that name, or makes it for a post of `client` (NULL: of no
- * client). It takes a place of the client at once, until its removal: a set
+ * client). `*set` is NULL, or a set of that name that was removed: it is not
+ * found again. It takes a place of the client at once, until its removal: a set
  * without a post has one until the end of the process. STATUS_LIMITED: the
  * client has its share of sets, or of their names; STATUS_INVALID: SETS_MAX or
  * SETS_MADE_MAX is reached, or the name is too long; STATUS_MEMORY. */
@@ -322,7 +323,7 @@ MUST_CHECK enum status registry_make(struct registry *registry,
 /* Fails as a post of `bytes` by `client` to the set of that name would for want
  * of room: call it before the body is read. STATUS_LIMITED: the client may have
  * no more sets or names, or whoever has created the set keeps too much;
- * STATUS_INVALID: registry_full. Any thread. */
+ * STATUS_INVALID: both limits. Any thread. */
 MUST_CHECK enum status registry_check_room(struct registry *registry,
                                            struct slice name,
                                            struct client *client,
@@ -338,9 +339,6 @@ size_t registry_count(struct registry *registry);
 
 /* The number of those that are not private. */
 size_t registry_count_public(struct registry *registry);
-
-/* Fails with the reason of registry_make for STATUS_INVALID: both limits. */
-MUST_CHECK enum status registry_full(struct problem *why);
 
 /* The removal of a set was committed. Log thread. */
 void registry_set_removed(struct set *set);

@@ -216,7 +216,6 @@ keep_consent(struct set_change *c)
 static enum status
 submit_by_name(struct set_change *c, struct problem *why)
 {
-    struct set *before = c->set;
     enum status rc;
 
     if (c->mode == SET_CHANGE_MERGE) {
@@ -229,10 +228,6 @@ submit_by_name(struct set_change *c, struct problem *why)
                            why);
         if (rc)
             return rc;
-        /* The removed one again: there was no memory to bury it (registry.c).
-         */
-        if (c->set == before)
-            return registry_full(why);
     }
     if (c->act.kind == ACT_HARVEST)
         keep_consent(c);

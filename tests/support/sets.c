@@ -147,7 +147,7 @@ sets_post_body(struct sets *s, const char *name, const char *type,
 struct set *
 sets_unborn(struct sets *s, const char *name)
 {
-    struct set *set;
+    struct set *set = NULL;
 
     assert_int_equal(
         registry_make(s->registry, slice_of(name), NULL, &set, NULL),

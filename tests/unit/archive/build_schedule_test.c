@@ -297,7 +297,7 @@ make_of_clients(void)
     for (unsigned i = 0; i < N_OF_CLIENTS; i++) {
         struct client *client =
             client_of_owner(clients, slice_of(of_clients[i].client));
-        struct set *set;
+        struct set *set = NULL;
 
         assert_int_equal(registry_make(w.sets.registry,
                                        slice_of(of_clients[i].set), client,

@@ -126,7 +126,7 @@ TEST(walks_existing_sets_in_order_of_names)
 TEST(makes_no_set_of_a_name_that_is_too_long)
 {
     char name[SET_NAME_MAX + 2] = "";
-    struct set *set;
+    struct set *set = NULL;
 
     memset(name, 'n', SET_NAME_MAX + 1);
     assert_int_equal(
@@ -164,7 +164,7 @@ make_for(const char *owner, const char *name)
 {
     struct client *client =
         client_of_owner(&s.registry->clients, slice_of(owner));
-    struct set *set;
+    struct set *set = NULL;
     enum status rc =
         registry_make(s.registry, slice_of(name), client, &set, NULL);
 

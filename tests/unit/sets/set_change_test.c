@@ -356,7 +356,7 @@ on_removed_taking(struct set_change *a, void *user)
 TEST(settings_find_no_place_behind_a_removal)
 {
     struct outcome first = OUTCOME, settings = OUTCOME, removal = OUTCOME;
-    struct set *more;
+    struct set *more = NULL;
 
     sets_post(&s, "demo", 1, 1);
     for (unsigned i = 1; i < SETS_MAX; i++) {
