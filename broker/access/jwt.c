@@ -177,9 +177,8 @@ selected_sets(struct slice selector, struct slice public_url)
     if (selector.size > public_url.size &&
         !memcmp(selector.data, public_url.data, public_url.size))
         slice_skip(&selector, public_url.size);
-    if (!slice_starts(selector, "/sets/"))
+    if (!slice_skip_start(&selector, "/sets/"))
         return (struct slice){NULL, 0};
-    slice_skip(&selector, strlen("/sets/"));
     set = slice_take_until(&selector, "/");
     for (size_t i = 0; i < N_ELEMENTS(behind); i++)
         if (slice_is(selector, behind[i]))

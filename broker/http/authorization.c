@@ -45,10 +45,8 @@ bearer_of_upgrade(struct request *rq)
         return (struct slice){NULL, 0};
     while (offer.size) {
         one = slice_trimmed(slice_take(&offer, ','));
-        if (slice_starts(one, "bearer.")) {
-            slice_skip(&one, strlen("bearer."));
+        if (slice_skip_start(&one, "bearer."))
             return one;
-        }
     }
     return (struct slice){NULL, 0};
 }

@@ -205,10 +205,8 @@ take_text(struct slice *members)
 {
     struct slice text = {NULL, 0};
 
-    if (slice_starts(*members, "(")) {
-        slice_skip(members, 1);
+    if (slice_skip_start(members, "("))
         text = slice_take(members, ')');
-    }
     (void)slice_take(members, ',');
     *members = slice_trimmed(*members);
     return text;

@@ -329,9 +329,8 @@ list_of_callback(struct command *command, struct topic *topics[TOPICS_MAX])
 static bool
 first_id(struct slice rows, uint64_t *id)
 {
-    if (!slice_starts(rows, "{\"id\":"))
+    if (!slice_skip_start(&rows, "{\"id\":"))
         return false;
-    slice_skip(&rows, sizeof("{\"id\":") - 1);
     return number_read(slice_take(&rows, ','), id);
 }
 

@@ -172,12 +172,11 @@ topic_find(struct hub *hub, struct slice url, const struct principal *principal,
     slice_skip(&rest, prefix.size);
     if (!slice_starts(rest, "/"))
         return not_found(hub, url, why);
-    if (!slice_starts(rest, "/sets/"))
+    if (!slice_skip_start(&rest, "/sets/"))
         return problem(why, STATUS_INVALID,
                        "\"%.60s\" is no topic: those are %s/sets/{set}"
                        "/notifications and .../framework-notifications",
                        problem_quote(url).text, public_url);
-    slice_skip(&rest, strlen("/sets/"));
     name = slice_take_until(&rest, "/");
     if (set_name_is_valid(name))
         set = registry_find(hub->registry, name, NULL);
@@ -590,8 +589,7 @@ mark_tagged(struct hub *hub, struct slice tag, uint64_t seq)
             if (topic->kind == TOPIC_FRAMEWORK)
                 mark_concerned(topic, seq);
         }
-    } else if (slice_starts(tag, CHANNEL_TAG_SET)) {
-        slice_skip(&tag, sizeof(CHANNEL_TAG_SET) - 1);
+    } else if (slice_skip_start(&tag, CHANNEL_TAG_SET)) {
         set = registry_find(hub->registry, tag, NULL);
         if (set)
             topic = topic_look(hub, TOPIC_FRAMEWORK, set);
