@@ -140,14 +140,7 @@ handle_stream_get(const struct route_call *call)
         rc = query_yes(rq, "checkpoints", &wish.wants_checkpoints, call->why);
     if (!rc)
         rc = read_wish(rq, &call->head, &wish, call->why);
-    if (!rc && rq->method == METHOD_HEAD) {
-        filters_leave(wish.filter);
-        eventsource_head(&r); /* the head of the answer alone */
-        request_answer(rq, &r);
-    } else if (!rc) {
-        rc = push_accept(call->http->push, rq, &wish, call->why);
-    }
-    return rc;
+    return rc ? rc : push_accept(call->http->push, rq, &wish, call->why);
 }
 
 /* Many sets */
@@ -174,8 +167,6 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
 {
     struct follow_request follow = {.n = 0};
     struct push_wish wish = {.follow = &follow, .principal = principal};
-    bool is_head = rq->method == METHOD_HEAD;
-    struct response r;
     struct slice text;
     struct filter filter;
     bool has_lines;
@@ -198,14 +189,10 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
                     "set has, GET /sets/NAME/stream?checkpoints=yes");
     if (!rc)
         rc = filter_read(&filter, rq->query, why);
-    if (!rc && is_head) {
-        eventsource_head(&r);
-        request_answer(rq, &r);
-    }
-    if (!rc && !is_head)
+    if (!rc)
         rc = filters_enter(&http->registry->filters, &filter,
                            request_client(rq), false, &wish.filter, why);
-    if (!rc && !is_head)
+    if (!rc)
         rc = push_accept(http->push, rq, &wish, why);
     follow_request_fini(&follow);
     return rc == STATUS_INVALID ? STATUS_MALFORMED : rc;

@@ -938,10 +938,19 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish,
 {
     struct service *service = rq->service;
     struct push_thread *t = &push->threads[service_number(service)];
-    struct many *many = wish->follow ? memory_new(1, sizeof(*many)) : NULL;
-    struct subscriber *s = many ? &many->subscriber : memory_new(1, sizeof(*s));
+    struct many *many;
+    struct subscriber *s;
+    struct response r;
     enum status rc = STATUS_OK;
 
+    if (rq->method == METHOD_HEAD) {
+        filters_leave(wish->filter);
+        eventsource_head(&r);
+        request_answer(rq, &r);
+        return STATUS_OK;
+    }
+    many = wish->follow ? memory_new(1, sizeof(*many)) : NULL;
+    s = many ? &many->subscriber : memory_new(1, sizeof(*s));
     list_init(&s->idle_node);
     s->is_many = many != NULL;
     s->is_gone = wish->is_gone;

@@ -67,9 +67,9 @@ struct push_wish {
 };
 
 /* Accepts an event stream or a WebSocket, whose client may send further
- * requests for sets as messages, if it is of many; within on_request. An error
- * leaves the request to its owner, with its filter left: STATUS_LIMITED,
- * STATUS_INVALID; of many sets only. */
+ * requests for sets as messages, if it is of many; within on_request. HEAD gets
+ * the head of the answer alone. An error leaves the request to its owner, with
+ * its filter left: STATUS_LIMITED, STATUS_INVALID; of many sets only. */
 MUST_CHECK enum status push_accept(struct push *push, struct request *rq,
                                    const struct push_wish *wish,
                                    struct problem *why);
