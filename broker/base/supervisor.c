@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "broker/base/diag.h"
 
 /* The longest wait for a service manager that does not read. */
@@ -81,9 +82,7 @@ supervisor_open(struct supervisor *s)
 void
 supervisor_close(struct supervisor *s)
 {
-    if (s->fd >= 0)
-        close(s->fd);
-    s->fd = -1;
+    file_close(&s->fd);
     s->watchdog_us = 0;
 }
 

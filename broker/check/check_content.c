@@ -3,8 +3,8 @@
  * that they refer to. Files without a row are found by check_names.
  */
 #include <fcntl.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "broker/check/inspection.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
@@ -41,8 +41,7 @@ check_file(struct inspection *in, const char *set, const struct digest *digest,
         if (rc == STATUS_INVALID)
             problem_set(&why, "its bytes are not those of its name");
     }
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     in->counts.files++;
     if (rc)
         inspection_find(in, FINDING_CONTENT, path, "%s", why.text);

@@ -1,7 +1,6 @@
 #include "broker/hub/remote_commands.h"
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/thread.h"
 #include "broker/hub/hub_commands.h"
@@ -663,8 +662,7 @@ remote_commands_close(struct remote_commands *c)
         return;
     remote_commands_stop(c);
     c->streams->ops->close(c->streams);
-    if (c->wake_fd >= 0)
-        close(c->wake_fd);
+    file_close(&c->wake_fd);
     pthread_mutex_destroy(&c->mutex);
     free(c);
 }

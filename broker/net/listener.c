@@ -319,11 +319,9 @@ accept_some(uv_poll_t *poll, int status, int events)
             /* The process has no descriptor left at all. Uses the spare one to
              * accept one connection and hang up, so that its client need not
              * wait. */
-            if (*spare >= 0)
-                close(*spare);
+            file_close(spare);
             fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
-            if (fd >= 0)
-                close(fd);
+            file_close(&fd);
             *spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
             report_shortage(service);
             pause_listener(listener);

@@ -1,9 +1,9 @@
 #include "broker/net/server.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/net/connection.h"
@@ -256,8 +256,7 @@ end_services(struct server *server, int64_t cut_at_us)
         listeners_close(s);
         if (!loop_free(s->loop))
             diag(DIAG_ERROR, "net", "an event loop has not come to its end");
-        if (s->listeners.spare >= 0)
-            close(s->listeners.spare);
+        file_close(&s->listeners.spare);
         free(s->slots);
     }
     tls_close(server->tls);

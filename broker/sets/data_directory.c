@@ -151,8 +151,7 @@ data_directory_set_readers(const char *dir, enum list_readers readers)
         DIAG(DIAG_WARNING, "sets",
              "the permissions of the data directory are not as wanted",
              diag_text("error", why.text));
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
 }
 
 /* Its public URL */
