@@ -209,8 +209,7 @@ tickets_renew(struct tickets *t, struct slice text, struct principal *principal,
     if (e) {
         end_rights(e);
         begin_anew(t, e, principal, now_us);
-        list_remove(&e->node);
-        list_append(&t->all, &e->node);
+        list_put(&t->all, &e->node);
     }
     pthread_mutex_unlock(&t->mutex);
     return e ? STATUS_OK

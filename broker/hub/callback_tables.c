@@ -62,8 +62,8 @@ callback_tables_order(struct list *of_topic)
             at = at->next;
         if (at == node)
             return; /* the rest is behind all */
-        list_remove(node);
-        list_append(at, node); /* before `at` */
+
+        list_put(at, node); /* before `at` */
     }
 }
 

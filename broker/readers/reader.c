@@ -282,13 +282,11 @@ readers_go_on(struct readers *readers)
 void
 watched_channel_wake(struct watched_channel *channel, unsigned most)
 {
-    struct list *node;
+    struct reader *r;
 
     list_move(&channel->waking, &channel->resting);
-    for (; (node = list_first(&channel->waking)); most--) {
-        struct reader *r = list_entry(node, struct reader, node);
-
-        if (most == 0) {
+    list_until_empty (r, &channel->waking, node) {
+        if (most-- == 0) {
             watched_mark(&channel->watched);
             return;
         }
@@ -296,8 +294,8 @@ watched_channel_wake(struct watched_channel *channel, unsigned most)
          * it, while on_ready of this one is busy with a socket: in a crowd they
          * are cold. */
         for (int at = -128; at <= 64; at += 64)
-            __builtin_prefetch((const char *)node->next + at);
-        list_remove(node);
+            __builtin_prefetch((const char *)r->node.next + at);
+        list_remove(&r->node);
         r->state = READER_READY;
         r->on_ready(r);
     }

@@ -257,12 +257,10 @@ on_read(struct job *job)
 static void
 begin_next(struct foreign_source *s)
 {
-    struct list *node;
+    struct intake *in;
 
-    while ((node = list_first(&s->intakes)) && !s->foreign->is_ending) {
-        struct intake *in = list_entry(node, struct intake, node);
-
-        if (in->is_begun)
+    list_until_empty (in, &s->intakes, node) {
+        if (s->foreign->is_ending || in->is_begun)
             return;
         if (!is_wanted(in)) {
             end_intake(in);
