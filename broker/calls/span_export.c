@@ -94,8 +94,7 @@ write_body(struct span_export *e)
     for (; e->spans && n < SPANS_AT_ONCE; n++) {
         struct span *span = e->spans;
 
-        if (n > 0)
-            BUF_ADD(to, ",");
+        json_separate(to, ",");
         add_span(to, span);
         e->spans = span->next;
         free(span);

@@ -125,8 +125,7 @@ handle_ready_get(const struct route_call *call)
 
             problem_set(&all, "%s%s %s", before.text, i ? ";" : ":",
                         reasons[i].text);
-            if (i)
-                BUF_ADD(&text, ",");
+            json_separate(&text, ",");
             json_text(&text, slice_of(reasons[i].text));
         }
         buf_add(&text, "]", 2); /* terminated */
