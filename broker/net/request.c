@@ -477,8 +477,7 @@ request_body_first(const struct request *rq)
         body = rq->behind;
     if (body.size > rq->in.length)
         body.size = (size_t)rq->in.length;
-    while (body.size > 0 && slice_is_space(body.data[0]))
-        slice_skip(&body, 1);
+    body = slice_without_spaces(body);
     return body.size > 0 ? body.data[0] : '\0';
 }
 
