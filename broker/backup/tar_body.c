@@ -152,8 +152,7 @@ tar_next(struct body *body, bool may_block, struct slice *piece)
         result = t->file->next(t->file, may_block, piece);
         if (result == BODY_END) {
             *piece = (struct slice){zeros, padding_of(t->file->size)};
-            t->file->free(t->file);
-            t->file = NULL;
+            body_free(&t->file);
             t->i++;
             result = BODY_DATA;
         }
@@ -172,8 +171,7 @@ tar_free(struct body *body)
 {
     struct tar_body *t = (struct tar_body *)body;
 
-    if (t->file)
-        t->file->free(t->file);
+    body_free(&t->file);
     t->on_end(t->is_whole, t->user);
     free(t);
 }

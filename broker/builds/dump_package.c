@@ -40,8 +40,7 @@ dump_package_free(struct dump_package *p)
     if (!p)
         return;
     zip_writer_abandon(p->package);
-    if (p->manifest)
-        p->manifest->free(p->manifest);
+    body_free(&p->manifest);
     buf_fini(&p->entry);
     free(p->members);
     free(p);
@@ -212,10 +211,8 @@ dump_package_step(struct dump_package *p, bool *is_done,
     }
     if (!rc && result == BODY_FAILED)
         rc = problem(why, STATUS_IO, "the manifest cannot be read again");
-    if (!rc && result == BODY_END) {
-        p->manifest->free(p->manifest);
-        p->manifest = NULL;
-    }
+    if (!rc && result == BODY_END)
+        body_free(&p->manifest);
     if (rc || p->manifest || p->is_copying || p->next < p->n)
         return rc;
     *is_done = true;

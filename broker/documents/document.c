@@ -3,11 +3,8 @@
 void
 document_close(struct document *document)
 {
-    if (document->body)
-        document->body->free(document->body);
-    if (document->gzip)
-        document->gzip->free(document->gzip);
-    document->body = document->gzip = NULL;
+    body_free(&document->body);
+    body_free(&document->gzip);
     buf_fini(&document->links);
     buf_fini(&document->type);
 }

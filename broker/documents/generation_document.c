@@ -368,7 +368,7 @@ free_plain(struct pieces *pieces)
 {
     struct plain *p = list_entry(pieces, struct plain, pieces);
 
-    p->xml->free(p->xml);
+    body_free(&p->xml);
     buf_fini(&p->lines.line);
 }
 
@@ -732,9 +732,7 @@ open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
     if (rc)
         return rc;
     document->body = plain_new(document->body, part, size);
-    if (document->gzip)
-        document->gzip->free(document->gzip);
-    document->gzip = NULL;
+    body_free(&document->gzip);
     document->may_be_packed = false;
     digest_sha256(
         &tag, (struct slice){(const char *)document->tag.bytes, DIGEST_SIZE});

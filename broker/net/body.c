@@ -260,7 +260,7 @@ part_free(struct body *body)
 {
     struct part *p = (struct part *)body;
 
-    p->whole->free(p->whole);
+    body_free(&p->whole);
     free(p);
 }
 

@@ -46,6 +46,15 @@ struct body {
                                      struct file_part *piece);
 };
 
+/* Frees *body unless it is NULL, which it is then. */
+static inline void
+body_free(struct body **body)
+{
+    if (*body)
+        (*body)->free(*body);
+    *body = NULL;
+}
+
 /* A body of bytes in memory; takes over what `text` holds (text is empty
  * afterwards). NULL: text->failed. */
 struct body *body_of_buf(struct buf *text);

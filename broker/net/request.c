@@ -202,8 +202,7 @@ request_free(struct request *rq)
 {
     diag_end_request(); /* lends the id */
     ticket_drop(rq);
-    if (rq->out.body)
-        rq->out.body->free(rq->out.body);
+    body_free(&rq->out.body);
     buf_fini(&rq->lines);
     rq->service->n_requests--;
     free(rq);

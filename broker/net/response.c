@@ -200,9 +200,7 @@ next_piece(struct outgoing *out, bool may_block)
 static void
 drop_body(struct outgoing *out)
 {
-    if (out->body)
-        out->body->free(out->body);
-    out->body = NULL;
+    body_free(&out->body);
     out->piece = (struct slice){NULL, 0};
 }
 
@@ -511,9 +509,7 @@ request_answer(struct request *rq, struct response *r)
     if (is_over || (r->status < 400 &&
                     (rq->method == METHOD_GET || rq->method == METHOD_HEAD) &&
                     request_deny(rq))) {
-        if (r->body)
-            r->body->free(r->body);
-        r->body = NULL;
+        body_free(&r->body);
         return;
     }
     assert(request_may_answer(rq, r->status));
