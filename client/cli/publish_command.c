@@ -224,9 +224,7 @@ file_key(char key[FILE_KEY_SIZE], FILE *f, const char *type, struct slice text)
         return NULL;
     digest_sha256(&digest, slice_of(type));
     digest_add(&digest, text);
-    digest_write(key, &digest);
-    key[DIGEST_TEXT_SIZE] = '\0';
-    return key;
+    return strcpy(key, digest_text(&digest).text);
 }
 
 /* `key` NULL: a random one. */

@@ -187,7 +187,6 @@ static enum status
 go_to_place(struct line_input *in, const struct place *place,
             struct problem *why)
 {
-    char text[DIGEST_TEXT_SIZE];
     bool is_here =
         in->now.device == place->device && in->now.inode == place->inode;
 
@@ -199,8 +198,7 @@ go_to_place(struct line_input *in, const struct place *place,
                        "by hand, then begin with a new --state",
                        in->path, place->offset, place->line);
     if (!read_tail(in->now.fd, place->offset, &in->tail) ||
-        (digest_write(text, &in->tail),
-         memcmp(text, place->digest, DIGEST_TEXT_SIZE) != 0))
+        strcmp(digest_text(&in->tail).text, place->digest) != 0)
         return problem(why, STATUS_IO,
                        "%s was truncated or changed before byte %" PRIu64
                        ", up to which it was read: rotate it by renaming; "
@@ -620,7 +618,6 @@ spool_batch(struct follow *f)
     const struct line_input *in = f->input;
     uint64_t offset = in->offset + in->start;
     char note[LINE_INPUT_NOTE_SIZE] = ""; /* "" for a pipe */
-    char text[DIGEST_TEXT_SIZE];
     struct digest digest;
     size_t at = 0;
     enum td_status rc;
@@ -628,13 +625,11 @@ spool_batch(struct follow *f)
     for (size_t i = 0; i < batch->n; at += batch->sizes[i++])
         changes[i] =
             (struct td_change_text){batch->text.data + at, batch->sizes[i]};
-    if (in->is_file && read_tail(in->now.fd, offset, &digest)) {
-        digest_write(text, &digest);
+    if (in->is_file && read_tail(in->now.fd, offset, &digest))
         snprintf(note, sizeof(note),
-                 "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.*s",
+                 "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s",
                  (uint64_t)in->now.device, (uint64_t)in->now.inode, offset,
-                 in->line, DIGEST_TEXT_SIZE, text);
-    }
+                 in->line, digest_text(&digest).text);
     if (batch->n == 0 && !note[0])
         return true; /* blank lines of a pipe */
     for (;;) {

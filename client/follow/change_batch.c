@@ -53,23 +53,6 @@ add_text(struct change_batch *batch, struct slice text)
     return copy;
 }
 
-/* The time of an event has six decimals, so that times compare as text; that of
- * a resource as few as it needs. */
-static char *
-add_time(struct change_batch *batch, int64_t us, bool is_event)
-{
-    char text[DATETIME_SIZE];
-    size_t size = sizeof(text);
-
-    if (us == DATETIME_NONE)
-        return NULL;
-    if (is_event)
-        datetime_write(text, us);
-    else
-        size = datetime_write_short(text, us);
-    return add_text(batch, (struct slice){text, size});
-}
-
 /* True if memory ran out: then the changes are incomplete. */
 static bool
 is_failed(const struct change_batch *batch)
@@ -77,19 +60,18 @@ is_failed(const struct change_batch *batch)
     return batch->list.failed || batch->links.failed;
 }
 
+/* The time of an event has six decimals, so that times compare as text; that of
+ * a resource as few as it needs. */
 struct td_change *
 change_batch_keep(struct change_batch *batch, const struct change *change)
 {
-    char lastmod[DATETIME_SIZE];
-    size_t lastmod_size = change->lastmod_us == DATETIME_NONE
-                              ? 0
-                              : change_write_lastmod(lastmod, change);
     struct td_change copy = {
         .seq = change->seq,
-        .datetime = add_time(batch, change->datetime_us, true),
+        .datetime =
+            add_text(batch, slice_of(datetime_text(change->datetime_us).text)),
         .change = change_kind_names[change->kind],
         .loc = add_text(batch, change->loc),
-        .lastmod = add_text(batch, (struct slice){lastmod, lastmod_size}),
+        .lastmod = add_text(batch, slice_of(change_lastmod(change).text)),
         .hash = add_text(batch, change->hash),
         .length = change->length,
         .type = add_text(batch, change->type),
@@ -112,7 +94,8 @@ change_batch_keep(struct change_batch *batch, const struct change *change)
             .hash = add_text(batch, link->hash),
             .length = link->length,
             .pri = link->pri,
-            .modified = add_time(batch, link->modified_us, false),
+            .modified = add_text(
+                batch, slice_of(datetime_text_short(link->modified_us).text)),
             .path = add_text(batch, link->path),
         };
 
@@ -154,27 +137,18 @@ write_xml(struct buf *line, const struct fragment *f,
 {
     size_t begin = line->size;
     size_t kind = is_change ? f->hole : f->hole - XML_KIND_SIZE;
-    char time[DATETIME_SIZE];
 
     if (!buf_room(line, f->size + FRAGMENT_STAMP_MAX)) /* no later move */
         return SLICE("");
     buf_add(line, line->data, kind);
-    if (is_change && change->datetime_us != DATETIME_NONE) {
-        datetime_write(time, change->datetime_us);
-        BUF_ADD(line, " datetime=\"");
-        buf_add(line, time, sizeof(time));
-        BUF_ADD(line, "\"");
-    }
-    if (is_change && change->seq) {
-        BUF_ADD(line, " td:seq=\"");
-        buf_add_number(line, change->seq);
-        BUF_ADD(line, "\"");
-    }
-    if (is_change && change->source_us != DATETIME_NONE) {
-        BUF_ADD(line, " td:datetime=\"");
-        buf_add(line, time, datetime_write_short(time, change->source_us));
-        BUF_ADD(line, "\"");
-    }
+    if (is_change && change->datetime_us != DATETIME_NONE)
+        buf_add_format(line, " datetime=\"%s\"",
+                       datetime_text(change->datetime_us).text);
+    if (is_change && change->seq)
+        buf_add_format(line, " td:seq=\"%" PRIu64 "\"", change->seq);
+    if (is_change && change->source_us != DATETIME_NONE)
+        buf_add_format(line, " td:datetime=\"%s\"",
+                       datetime_text_short(change->source_us).text);
     buf_add(line, line->data + f->hole, f->size - f->hole - 1);
     return (struct slice){line->data + begin, line->size - begin};
 }

@@ -38,8 +38,7 @@ write_start(const struct td_follower *f, char value[TD_POSITION_SIZE])
     }
     /* since= begins with what is later. A set never has two entries of one
      * time, so n_at is at most one. */
-    datetime_write(value, place.time_us - (place.n_at ? 0 : 1));
-    value[DATETIME_SIZE] = '\0';
+    strcpy(value, datetime_text(place.time_us - (place.n_at ? 0 : 1)).text);
     return "since";
 }
 

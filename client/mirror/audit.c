@@ -512,7 +512,6 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
               char *text)
 {
     char digest[MIRROR_DIR_DIGEST_SIZE];
-    char had[MIRROR_DIR_DIGEST_SIZE] = "";
     struct digest sha256;
 
     if (found == MIRROR_DIR_OTHER)
@@ -531,10 +530,10 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
                    : "it was changed since it was written";
     if (!mirror_dir_digest(a->mine.dir, mine->path, walk_on, a, digest))
         return say_unread(a, "read", mine->path, text);
-    if (hash_find_sha256(mine->have_hash, &sha256))
-        digest_write(had, &sha256);
-    if (had[0] && strcmp(had, digest) != 0) {
-        snprintf(text, TEXT_SIZE, "its %s, not %s", digest, had);
+    if (hash_find_sha256(mine->have_hash, &sha256) &&
+        strcmp(digest_text(&sha256).text, digest) != 0) {
+        snprintf(text, TEXT_SIZE, "its %s, not %s", digest,
+                 digest_text(&sha256).text);
         return text;
     }
     return NULL;

@@ -262,8 +262,7 @@ mirror_dir_digest_file(int dir_fd, const char *name, file_go_on_fn *go_on,
 
     if (is_good) {
         digest_check_sha256(check, &digest);
-        digest_write(to, &digest);
-        to[DIGEST_TEXT_SIZE] = '\0';
+        strcpy(to, digest_text(&digest).text);
     }
     digest_check_free(check);
     return is_good;

@@ -270,16 +270,13 @@ static enum status
 check_named(const struct walk *w, const struct named *named,
             struct problem *why)
 {
-    char stated[DIGEST_TEXT_SIZE + 1] = "", is[DIGEST_TEXT_SIZE + 1] = "";
-
     if (!named || !named->has_digest ||
         digest_is_equal(&named->digest, &w->v->chain.digest))
         return STATUS_OK;
-    digest_write(stated, &named->digest);
-    digest_write(is, &w->v->chain.digest);
     return problem(why, STATUS_INVALID,
                    "the archive or index gives its td:digest as %s, it is %s",
-                   stated, is);
+                   digest_text(&named->digest).text,
+                   digest_text(&w->v->chain.digest).text);
 }
 
 /* Reads the list at `url`, and extends the chain. */

@@ -283,23 +283,19 @@ bool
 post_queue_add(struct post_queue *queue, const char *change, const char *path,
                const char *loc, const struct file_stamp *mark, const char *type)
 {
-    char lastmod[DATETIME_SIZE + 1] = "", hash[DIGEST_TEXT_SIZE];
+    int64_t ns = mark ? mark->mtime_ns : 0;
 
     if (!queue->n_entries)
         queue->begun_ms = clock_steady_ms();
     buf_add_format(&queue->body, "%s{\"loc\":\"%s\",\"change\":\"%s\"",
                    queue->n_entries ? ",\n" : "[", loc, change);
-    if (mark) {
-        /* Nanoseconds reach from the year 1677 to 2262. */
-        datetime_write(lastmod,
-                       mark->mtime_ns / 1000 - (mark->mtime_ns % 1000 < 0));
-        digest_write(hash, &mark->sha256);
+    if (mark) /* nanoseconds reach from the year 1677 to 2262 */
         buf_add_format(&queue->body,
-                       ",\"lastmod\":\"%s\",\"hash\":{\"sha-256\":\"%.64s\"},"
+                       ",\"lastmod\":\"%s\",\"hash\":{\"sha-256\":\"%s\"},"
                        "\"length\":%lld",
-                       lastmod, hash + strlen("sha-256:"),
+                       datetime_text(ns / 1000 - (ns % 1000 < 0)).text,
+                       digest_text(&mark->sha256).text + strlen("sha-256:"),
                        (long long)mark->size);
-    }
     if (type)
         buf_add_format(&queue->body, ",\"type\":\"%s\"", type);
     BUF_ADD(&queue->body, "}");

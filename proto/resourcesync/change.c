@@ -15,12 +15,14 @@ change_init(struct change *change)
     };
 }
 
-size_t
-change_write_lastmod(char *to, const struct change *change)
+struct datetime_text
+change_lastmod(const struct change *change)
 {
-    size_t size = datetime_write_short(to, change->lastmod_us);
+    struct datetime_text time = datetime_text_short(change->lastmod_us);
 
-    return change->is_lastmod_date ? DATETIME_DATE_SIZE : size;
+    if (change->is_lastmod_date)
+        time.text[DATETIME_DATE_SIZE] = '\0';
+    return time;
 }
 
 static enum status

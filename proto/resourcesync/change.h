@@ -117,10 +117,9 @@ typedef enum status change_fn(const struct change *change, void *user,
 /* A change with nothing in it: all "none". */
 void change_init(struct change *change);
 
-/* Writes its lastmod, which is not DATETIME_NONE: a date where the source gave
- * one, else the shortest complete form in UTC. At most DATETIME_SIZE bytes;
- * returns how many. */
-size_t change_write_lastmod(char *to, const struct change *change);
+/* Its lastmod: a date where the source gave one, else the shortest complete
+ * form in UTC; "": it has none. */
+struct datetime_text change_lastmod(const struct change *change);
 
 /* Checks a posted change, whatever its format: loc (R-007), links (R-010,
  * R-011, R-019, R-243), media types (R-022), changefreq (R-021), priority, tags

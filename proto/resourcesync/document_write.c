@@ -130,12 +130,8 @@ add_attribute(struct buf *to, const char *start, struct slice value)
 static void
 add_time(struct buf *to, const char *start, int64_t us)
 {
-    char text[DATETIME_SIZE];
-
-    if (us == 0 || us == DATETIME_NONE)
-        return;
-    datetime_write(text, us);
-    add_attribute(to, start, (struct slice){text, sizeof(text)});
+    if (us != 0 && us != DATETIME_NONE)
+        add_attribute(to, start, slice_of(datetime_text(us).text));
 }
 
 static void

@@ -135,16 +135,12 @@ add_hash(struct buf *out, struct slice hash)
 static void
 add_link(struct buf *out, const struct link *link)
 {
+    struct datetime_text modified = datetime_text_short(link->modified_us);
+
     BUF_ADD(out, "<rs:ln");
     ADD_ATTRIBUTE(out, "rel", link->rel);
     ADD_ATTRIBUTE(out, "href", link->href);
-    if (link->modified_us != DATETIME_NONE) {
-        char text[DATETIME_SIZE];
-
-        BUF_ADD(out, " modified=\"");
-        buf_add(out, text, datetime_write_short(text, link->modified_us));
-        BUF_ADD(out, "\"");
-    }
+    ADD_ATTRIBUTE(out, "modified", slice_of(modified.text));
     add_number(out, SLICE(" pri=\""), link->pri, 0);
     add_hash(out, link->hash);
     add_number(out, SLICE(" length=\""), link->length, LENGTH_NONE);
@@ -173,6 +169,7 @@ enum status
 fragment_write(struct buf *out, const struct change *change, struct fragment *f,
                struct problem *why)
 {
+    struct datetime_text lastmod = change_lastmod(change);
     size_t start = out->size;
     size_t hole;
     size_t size;
@@ -183,13 +180,7 @@ fragment_write(struct buf *out, const struct change *change, struct fragment *f,
     BUF_ADD(out, OPEN);
     xml_escape(out, change->loc);
     BUF_ADD(out, LOC_END);
-    if (change->lastmod_us != DATETIME_NONE) {
-        char text[DATETIME_SIZE];
-
-        BUF_ADD(out, "<lastmod>");
-        buf_add(out, text, change_write_lastmod(text, change));
-        BUF_ADD(out, "</lastmod>");
-    }
+    ADD_ELEMENT(out, "lastmod", slice_of(lastmod.text));
     ADD_ELEMENT(out, "changefreq", change->changefreq);
     ADD_ELEMENT(out, "priority", change->priority);
 

@@ -99,20 +99,14 @@ json_flag_member(struct buf *to, const char *name, bool value)
 void
 json_time_member(struct buf *to, const char *name, int64_t us)
 {
-    char text[DATETIME_SIZE];
-
     if (us > 0 && us <= TIME_MAX_US)
-        json_text_member(to, name,
-                         (struct slice){text, datetime_write_short(text, us)});
+        json_text_member(to, name, slice_of(datetime_text_short(us).text));
 }
 
 void
 json_datetime_member(struct buf *to, const char *name, int64_t us)
 {
-    char text[DATETIME_SIZE];
-
-    datetime_write(text, us);
-    json_text_member(to, name, (struct slice){text, sizeof(text)});
+    json_text_member(to, name, slice_of(datetime_text(us).text));
 }
 
 void
@@ -160,23 +154,14 @@ add_text(struct buf *to, const char *begin, struct slice value)
 static void
 add_time(struct buf *to, const char *begin, int64_t us)
 {
-    char text[DATETIME_SIZE];
-
-    if (us == DATETIME_NONE)
-        return;
-    datetime_write(text, us);
-    add_text(to, begin, (struct slice){text, sizeof(text)});
+    add_text(to, begin, slice_of(datetime_text(us).text));
 }
 
 /* Other people's times are no longer than they have to be. */
 static void
 add_time_short(struct buf *to, const char *begin, int64_t us)
 {
-    char text[DATETIME_SIZE];
-
-    if (us != DATETIME_NONE)
-        add_text(to, begin,
-                 (struct slice){text, datetime_write_short(text, us)});
+    add_text(to, begin, slice_of(datetime_text_short(us).text));
 }
 
 static void
@@ -229,12 +214,7 @@ add_resource(struct buf *to, const struct change *change)
 {
     struct slice tags = change->tags;
 
-    if (change->lastmod_us != DATETIME_NONE) {
-        char text[DATETIME_SIZE];
-
-        add_text(to, ",\"lastmod\":",
-                 (struct slice){text, change_write_lastmod(text, change)});
-    }
+    add_text(to, ",\"lastmod\":", slice_of(change_lastmod(change).text));
     add_hash(to, change->hash);
     add_number(to, ",\"length\":", change->length, LENGTH_NONE);
     add_text(to, ",\"type\":", change->type);

@@ -49,12 +49,8 @@ describe(struct buf *to, const struct change *change)
                    SLICE_ARG(change->loc));
     describe_time(to, "datetime", change->datetime_us);
     describe_time(to, "source", change->source_us);
-    if (change->lastmod_us != DATETIME_NONE) {
-        char text[DATETIME_SIZE];
-
-        describe_text(to, "lastmod",
-                      (struct slice){text, change_write_lastmod(text, change)});
-    }
+    if (change->lastmod_us != DATETIME_NONE)
+        describe_text(to, "lastmod", slice_of(change_lastmod(change).text));
     if (change->seq > 0)
         buf_add_format(to, " seq=%llu", (unsigned long long)change->seq);
     describe_text(to, "changefreq", change->changefreq);

@@ -45,12 +45,8 @@ told_entry(struct buf *to, const struct document_entry *entry)
                    entry->has_kind ? change_kind_names[change->kind] : "entry",
                    SLICE_ARG(change->loc));
     told_time(to, "datetime", change->datetime_us);
-    if (change->lastmod_us != DATETIME_NONE) {
-        char time[DATETIME_SIZE];
-
-        BUF_ADD(to, " lastmod=");
-        buf_add(to, time, change_write_lastmod(time, change));
-    }
+    if (change->lastmod_us != DATETIME_NONE)
+        buf_add_format(to, " lastmod=%s", change_lastmod(change).text);
     if (change->seq)
         buf_add_format(to, " seq=%llu", (unsigned long long)change->seq);
     if (change->length != LENGTH_NONE)
