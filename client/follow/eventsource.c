@@ -30,8 +30,7 @@ read_events(struct live *live, struct slice bytes)
             slice_is(event.name, "heartbeat") ||
             (live->request.body.data && slice_is(event.name, "end"));
 
-        if (is_message && live->request.form == TD_XML &&
-            !live->request.body.data &&
+        if (is_message && !live->request.body.data &&
             !slice_starts((struct slice){event.data, event.size}, "<"))
             live_finish(live, LIVE_UNFIT,
                         "the events of this broker have no lines of the log");

@@ -80,7 +80,6 @@ struct live_end {
 struct live_request {
     enum td_transport transport;
     const char *url; /* http or https, with the query. A long poll adds wait= */
-    enum td_form form;
     const unsigned *idle_ms; /* silence that ends it; read anew each time */
     unsigned wait_s;         /* of a long poll; 0: as idle_ms says */
     bool is_at_once;         /* a long poll does not wait */

@@ -28,7 +28,6 @@ static void
 on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct live *live = user;
-    bool is_xml = live->request.form == TD_XML;
 
     live->fetch = NULL;
     if (live->held.failed && !live->held.is_starved) {
@@ -43,9 +42,8 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
                     answer->is_sent ? "the connection broke" : "cannot connect",
                     why->text);
     } else if (answer->status != 200 ||
-               !(live_is_type(answer->type, is_xml ? "application/xml"
-                                                   : "application/json") ||
-                 (is_xml && live_is_type(answer->type, "text/xml")))) {
+               !(live_is_type(answer->type, "application/xml") ||
+                 live_is_type(answer->type, "text/xml"))) {
         live_finish_refused(live, answer);
     } else {
         if (live->request.after_digest)
@@ -59,9 +57,7 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 static bool
 start_longpoll(struct live *live)
 {
-    const char *headers[] = {live->request.form == TD_XML
-                                 ? "Accept: application/xml"
-                                 : "Accept: application/json",
+    const char *headers[] = {"Accept: application/xml",
                              "Cache-Control: no-store", NULL};
     struct fetch_request request = {.headers = headers,
                                     .takes_gzip = true,

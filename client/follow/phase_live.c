@@ -151,7 +151,6 @@ open_connection(struct td_follower *f, unsigned transport)
     struct source_position place;
     struct live_request request = {
         .transport = (enum td_transport)transport,
-        .form = TD_XML,
         .idle_ms = &f->connection.idle_ms,
         .shared = &f->shared,
         .after_digest = f->connection.after_digest,

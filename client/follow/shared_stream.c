@@ -495,7 +495,6 @@ static bool
 start_stream(struct shared_stream *s)
 {
     struct live_request request = {.transport = (enum td_transport)s->transport,
-                                   .form = TD_XML,
                                    .idle_ms = &s->idle_ms,
                                    .on_open = on_open};
     char *url;

@@ -405,8 +405,6 @@ start_websocket(struct live *live)
     buf_init(&live->held, INBOX_MAX);
     buf_init(&w->outbox, SEND_MAX + 65536);
     w->link.url = live->url;
-    w->link.protocol =
-        live->request.form == TD_XML ? "resourcesync.xml" : "resourcesync.json";
     w->link.on_event = on_event;
     w->link.on_failed = on_failed;
     w->link.user = w;

@@ -89,6 +89,7 @@ struct look_up {
 static int on_event(struct lws *wsi, enum lws_callback_reasons what, void *user,
                     void *in, size_t size);
 
+/* The library takes the first one for plain HTTP: a WebSocket has another. */
 static const struct lws_protocols protocols[] = {
     {"resourcesync.json", on_event, 0, BUFFER_SIZE, 0, NULL, 0},
     {"resourcesync.xml", on_event, 0, BUFFER_SIZE, 0, NULL, 0},
@@ -548,7 +549,7 @@ connect_to(struct lws_link *link, const struct addrinfo *to)
         .ssl_connection = LCCSCF_HTTP_NO_FOLLOW_REDIRECT,
         .path = target->path,
         .host = link->authority,
-        .protocol = link->protocol,
+        .protocol = "resourcesync.xml",
         .ietf_version_or_minus_one = -1,
         .vhost = target->vhost->lws,
         .alpn = "http/1.1",

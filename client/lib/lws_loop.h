@@ -43,8 +43,7 @@ struct lws_target {
 
 /* A connection; a member of its owner's struct, zero at first. */
 struct lws_link {
-    const char *url;      /* http or https */
-    const char *protocol; /* "resourcesync.json" or "resourcesync.xml" */
+    const char *url; /* http or https */
 
     /* The owner's. on_event gets these reasons of libwebsockets, as they are
      * described there: CLIENT_CONNECTION_ERROR (after the request was sent),

@@ -17,18 +17,18 @@ is_stream(void)
     return by->after_one == LIVE_ENOUGH;
 }
 
-/* A server that says "one" and then nothing more. */
+/* A server that says "<1>" and then nothing more. */
 static void
 start_with_one(struct living *s)
 {
-    serves(s, "carry one hold");
+    serves(s, "carry <1> hold");
     s->enough = is_stream();
 }
 
 static void
 assert_took_one(struct living *s)
 {
-    assert_string_equal(s->seen, "one|");
+    assert_string_equal(s->seen, "<1>|");
     assert_end(s, by->after_one, "");
     assert_int_equal(s->end.why.rc, STATUS_OK);
 }
@@ -54,6 +54,7 @@ TEST(the_longest_message_is_taken_and_a_longer_one_ends_it)
 
     assert_non_null(text);
     memset(text, 'x', size + 1);
+    text[0] = '<';
     for (size_t i = 0; i < 2; i++) {
         carry(s->broker);
         by->say(s->broker, (struct slice){text, size + i});
@@ -76,13 +77,13 @@ TEST(a_message_that_is_cut_off_is_none)
     for (int i = 0; i < 2; i++) {
         carry(s->broker);
         if (is_stream())
-            say(s->broker, "one");
+            say(s->broker, "<1>");
         fake_raw(s->broker, by->halves[i]);
     }
     fake_broker_start(s->broker);
 
     for (int i = 0; i < 2; i++) {
-        assert_runs_says(s, is_stream() ? "one|" : "", LIVE_LOST,
+        assert_runs_says(s, is_stream() ? "<1>|" : "", LIVE_LOST,
                          "the connection broke");
         assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
     }
@@ -291,7 +292,7 @@ TEST(a_long_message_is_no_silence)
     fake_go(s->broker);
     living_turn(s);
 
-    assert_string_equal(s->seen, "oooooo|");
+    assert_string_equal(s->seen, "<ooooo|");
     assert_end(s, LIVE_ENOUGH, "");
 }
 
@@ -332,14 +333,14 @@ TEST(it_may_be_freed_by_what_it_calls)
 {
     struct living *s = *state;
 
-    serves(s, "carry wait one two hold");
+    serves(s, "carry wait <1> <2> hold");
     s->free_at = 1;
 
     living_start_at_once(s);
     living_turn(s);
     living_rest(s);
 
-    assert_string_equal(s->seen, "one|");
+    assert_string_equal(s->seen, "<1>|");
     assert_false(s->has_end);
 }
 

@@ -30,14 +30,14 @@ TEST(changes_and_heartbeats_are_messages, set_events, living_clear)
     s->enough = 3;
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE(HEAD "\r\nretry: 2417\n\n"
-                                   "id: e-1\nevent: heartbeat\ndata: one\n\n"
+                                   "id: e-1\nevent: heartbeat\ndata: <1>\n\n"
                                    ": nothing\n\nevent: other\ndata: no\n\n"
                                    "id: e-2\nevent: changes\nda"));
-    fake_raw(s->broker, SLICE("ta: two\n\nevent: changes\ndata: three\n\n"
-                              "event: changes\ndata: four\n\n"));
+    fake_raw(s->broker, SLICE("ta: <2>\n\nevent: changes\ndata: <3>\n\n"
+                              "event: changes\ndata: <4>\n\n"));
     serves(s, "hold");
 
-    assert_runs(s, "one|two|three|", LIVE_ENOUGH, "");
+    assert_runs(s, "<1>|<2>|<3>|", LIVE_ENOUGH, "");
     assert_memory_equal(fake_request(s->broker, 0),
                         "GET /sets/news/stream?after=0 HTTP/1.1\r\n", 40);
     assert_non_null(strstr(fake_request(s->broker, 0),
@@ -50,9 +50,9 @@ TEST(a_chunk_that_is_cut_off_is_no_event, set_events, living_clear)
 
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE(HEAD "Transfer-Encoding: chunked\r\n\r\n"
-                                   "1b\r\nevent: changes\ndata: one\n\n\r\n9"));
+                                   "1b\r\nevent: changes\ndata: <1>\n\n\r\n9"));
     fake_broker_start(s->broker);
-    assert_runs_says(s, "one|", LIVE_LOST, "the connection broke");
+    assert_runs_says(s, "<1>|", LIVE_LOST, "the connection broke");
 }
 
 /* a follower hashes lines, which the events of older brokers lack. */
@@ -60,7 +60,6 @@ TEST(events_without_lines_are_left, set_events, living_clear)
 {
     struct living *s = *state;
 
-    s->request.form = TD_XML;
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE(HEAD "\r\nevent: changes\n"
                                    "data: <a>\ndata: <url/>\ndata: </a>\n\n"
@@ -76,22 +75,21 @@ TEST(an_answer_is_one_message, set_poll, living_clear)
 {
     struct living *s = *state;
 
-    fake_answer(s->broker, 200, "application/json; charset=utf-8", "one");
+    fake_answer(s->broker, 200, "application/xml; charset=utf-8", "<1>");
     fake_broker_start(s->broker);
 
-    assert_runs(s, "one|", LIVE_AGAIN, "");
+    assert_runs(s, "<1>|", LIVE_AGAIN, "");
     assert_int_equal(s->end.why.rc, STATUS_OK);
     assert_memory_equal(fake_request(s->broker, 0),
                         "GET /sets/news/changes?after=0&wait=20 HTTP/1.1", 47);
     assert_non_null(
-        strstr(fake_request(s->broker, 0), "\r\nAccept: application/json\r\n"));
+        strstr(fake_request(s->broker, 0), "\r\nAccept: application/xml\r\n"));
 }
 
 TEST(an_answer_in_xml_is_asked_for_in_xml, set_poll, living_clear)
 {
     struct living *s = *state;
 
-    s->request.form = TD_XML;
     s->idle_ms = 2999;
     s->enough = 1;
     snprintf(s->url, sizeof(s->url), "%s/changes", fake_broker_url(s->broker));
@@ -112,7 +110,7 @@ TEST(how_long_it_waits_may_be_told, set_poll, living_clear)
     s->request.is_at_once = true;
     snprintf(s->url, sizeof(s->url), "%s/changes?tag=wait",
              fake_broker_url(s->broker));
-    fake_answer(s->broker, 200, "application/json", "one");
+    fake_answer(s->broker, 200, "application/xml", "<1>");
     fake_broker_start(s->broker);
 
     living_run(s);
@@ -158,7 +156,7 @@ TEST(half_an_answer_is_none, set_poll, living_clear)
 
     fake_plain(s->broker);
     fake_raw(s->broker, SLICE("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n"
-                              "Content-Type: application/json\r\n\r\none"));
+                              "Content-Type: application/xml\r\n\r\n<1>"));
     serves(s, "silence");
 
     assert_runs_says(s, "", LIVE_LOST, "the connection broke: ");

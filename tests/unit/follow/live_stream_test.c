@@ -14,13 +14,13 @@ TEST(messages_come_in_order_until_enough)
 {
     struct living *s = *state;
 
-    serves(s, "carry wait one two three four hold");
+    serves(s, "carry wait <1> <2> <3> <4> hold");
     s->enough = 3;
 
     living_start_at_once(s);
     living_turn(s);
 
-    assert_string_equal(s->seen, "one|two|three|");
+    assert_string_equal(s->seen, "<1>|<2>|<3>|");
     assert_end(s, LIVE_ENOUGH, "");
     assert_int_equal(s->end.why.rc, STATUS_OK);
 }
@@ -32,13 +32,13 @@ TEST(a_farewell_is_told_behind_what_came_before)
     struct living *s = *state;
 
     for (size_t i = 0; i < 5; i++) {
-        serve(s, "carry one two");
+        serve(s, "carry <1> <2>");
         by->farewell(s->broker, codes[i], "earliest 5");
     }
     fake_broker_start(s->broker);
 
     for (size_t i = 0; i < 5; i++) {
-        assert_runs(s, "one|two|", LIVE_CLOSED, "earliest 5");
+        assert_runs(s, "<1>|<2>|", LIVE_CLOSED, "earliest 5");
         assert_int_equal(s->end.code, codes[i]);
         assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
     }
@@ -48,7 +48,7 @@ TEST(nothing_comes_while_it_is_paused)
 {
     struct living *s = *state;
 
-    serve(s, "carry wait one two three four wait");
+    serve(s, "carry wait <1> <2> <3> <4> wait");
     by->farewell(s->broker, 1001, "restart");
     fake_broker_start(s->broker);
     s->pause_at = 2;
@@ -57,15 +57,15 @@ TEST(nothing_comes_while_it_is_paused)
     living_turn(s);
     fake_go(s->broker);
     assert_has_time(s); /* no silence either */
-    assert_string_equal(s->seen, "one|two|");
+    assert_string_equal(s->seen, "<1>|<2>|");
     live_hold(s->live, false);
     s->pause_at = 3;
     living_turn(s);
-    assert_string_equal(s->seen, "one|two|three|");
+    assert_string_equal(s->seen, "<1>|<2>|<3>|");
     live_hold(s->live, false);
     living_turn(s);
 
-    assert_string_equal(s->seen, "one|two|three|four|");
+    assert_string_equal(s->seen, "<1>|<2>|<3>|<4>|");
     assert_end(s, LIVE_CLOSED, "restart");
     assert_int_equal(s->end.code, 1001);
 }
@@ -85,13 +85,13 @@ TEST(a_stream_without_a_message_ends)
     assert_ends_after(s, s->idle_ms, by->as_mute, "silence for 60.0 s");
 }
 
-/* "one" has come. */
+/* "<1>" has come. */
 static void
 hear_one(struct living *s)
 {
     s->look_at = 1;
     living_run(s);
-    assert_string_equal(s->seen, "one|");
+    assert_string_equal(s->seen, "<1>|");
     living_rest(s);
     assert_false(s->has_end);
 }
@@ -101,7 +101,7 @@ TEST(silence_behind_a_message_ends_it)
 {
     struct living *s = *state;
 
-    serves(s, "carry one hold");
+    serves(s, "carry <1> hold");
 
     hear_one(s);
 
@@ -114,7 +114,7 @@ TEST(what_is_no_word_of_the_broker_is_silence)
 {
     struct living *s = *state;
 
-    serve(s, "carry one");
+    serve(s, "carry <1>");
     for (int i = 0; i < 4; i++) {
         serve(s, "wait NOISE");
     }
@@ -130,7 +130,7 @@ TEST(what_is_no_word_of_the_broker_is_silence)
     }
 
     assert_ends_after(s, s->idle_ms / 5, LIVE_LOST, "silence for 60.0 s");
-    assert_string_equal(s->seen, "one|");
+    assert_string_equal(s->seen, "<1>|");
 }
 
 /* the time that on_message takes is not silence ... */
@@ -138,7 +138,7 @@ TEST(the_time_for_a_message_is_not_silence)
 {
     struct living *s = *state;
 
-    serves(s, "carry one hold");
+    serves(s, "carry <1> hold");
     s->busy_ms = 2 * s->idle_ms;
 
     hear_one(s);
@@ -152,7 +152,7 @@ TEST(the_time_of_others_is_not_silence)
 {
     struct living *s = *state;
 
-    serves(s, "carry one wait two hold");
+    serves(s, "carry <1> wait <2> hold");
     s->enough = 2;
 
     hear_one(s);
@@ -161,6 +161,6 @@ TEST(the_time_of_others_is_not_silence)
     clock_pass_us(2 * s->idle_ms * INT64_C(1000));
     living_turn(s);
 
-    assert_string_equal(s->seen, "one|two|");
+    assert_string_equal(s->seen, "<1>|<2>|");
     assert_end(s, LIVE_ENOUGH, "");
 }

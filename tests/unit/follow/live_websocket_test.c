@@ -40,7 +40,6 @@ TEST(the_form_names_the_subprotocol_and_the_request_its_server)
                      TD_OK);
     assert_int_equal(td_header(s->client, "http://example.com/", "X-Not: it"),
                      TD_OK);
-    s->request.form = TD_XML;
     s->enough = 1;
     fake_stream(s->broker);
     fake_send(s->broker, SLICE("<urlset/>"));

@@ -14,7 +14,7 @@ struct carrier {
     void (*say)(struct fake_broker *b, struct slice text);
     void (*farewell)(struct fake_broker *b, unsigned code, const char *reason);
 
-    struct slice begin, more, end; /* of a message in parts: "oooooo" */
+    struct slice begin, more, end; /* of a message in parts: "<ooooo" */
     struct slice halves[2];        /* a message that is cut off */
     struct slice noise;            /* bytes that do not prove a live broker */
 
@@ -69,7 +69,7 @@ by_websocket(__attribute__((unused)) void **state)
         .path = "/stream?after=0",
         .say = fake_send,
         .farewell = fake_close,
-        .begin = SLICE("\x01\x01o"), /* a frame each */
+        .begin = SLICE("\x01\x01<"), /* a frame each */
         .more = SLICE("\x00\x01o"),
         .end = SLICE("\x80\x00"),
         .halves = {SLICE("\x01\x03one"), SLICE("\x81\x05on")},
@@ -95,11 +95,11 @@ by_events(__attribute__((unused)) void **state)
                 "retry: 1000\n\n",
         .say = say_event,
         .farewell = say_last_event,
-        .begin = SLICE("event: changes\ndata: o"),
+        .begin = SLICE("event: changes\ndata: <"),
         .more = SLICE("o"),
         .end = SLICE("\n\n"),
         .halves = {SLICE("event: changes\ndata: on"),
-                   SLICE("event: changes\ndata: one\n")},
+                   SLICE("event: changes\ndata: <1>\n")},
         .noise = SLICE(": alive\n\n"),
         .after_one = LIVE_ENOUGH,
         .as_mute = LIVE_UNFIT, /* a proxy may keep it until it is whole */
@@ -117,10 +117,10 @@ by_long_poll(__attribute__((unused)) void **state)
     static const struct carrier row = {
         .transport = TD_LONG_POLL,
         .path = "/changes?after=0",
-        .head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        .head = "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n"
                 "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n",
         .say = say_in_a_chunk,
-        .begin = SLICE("6\r\no"),
+        .begin = SLICE("6\r\n<"),
         .more = SLICE("o"),
         .end = SLICE("\r\n0\r\n\r\n"),
         .halves = {SLICE("3\r\none\r\n"), SLICE("9\r\none")},
@@ -166,7 +166,7 @@ say(struct fake_broker *b, const char *text)
     by->say(b, slice_of(text));
 }
 
-/* The server plays scenes: "carry wait one two hold". These words mean what
+/* The server plays scenes: "carry wait <1> <2> hold". These words mean what
  * they do in fake_broker.h, or a part of the carrier; any other is a message.
  */
 static inline void

@@ -46,8 +46,7 @@ static struct {
     struct discovery *discovery;
     struct live *lives[LIVES_MAX]; /* NULL: freed */
     unsigned n_lives;
-    bool is_json; /* the newest one is to bring it */
-    int chosen;   /* -1: the newest */
+    int chosen; /* -1: the newest */
     bool is_sharing;
     struct fetch *fetch;
 } quiet;
@@ -156,12 +155,6 @@ const char *
 quiet_url(void)
 {
     return await_live()->url;
-}
-
-bool
-quiet_is_json(void)
-{
-    return quiet.is_json;
 }
 
 unsigned
@@ -309,7 +302,6 @@ live_start(struct td_client *client, const struct live_request *request,
     (void)client;
     assert_non_null(live);
     assert_true(quiet.n_lives < LIVES_MAX);
-    quiet.is_json = request->form == TD_JSON;
     live->transport = request->transport;
     live->wait_s = request->wait_s;
     snprintf(live->url, sizeof(live->url), "%s%s", request->url,

@@ -45,7 +45,6 @@ void quiet_pass(const char *until);
 enum td_transport quiet_transport(void);
 const char *quiet_url(void);
 unsigned quiet_wait_s(void); /* how long its poll may wait; 0: not stated */
-bool quiet_is_json(void);    /* asked for at the last connection */
 unsigned quiet_n_lives(void);
 
 /* Selects a connection for the calls below, from 0; without it that of the

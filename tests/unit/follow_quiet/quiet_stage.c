@@ -233,18 +233,10 @@ start(struct stage *s, const char *after)
     quiet_found(&s->offer);
 }
 
-/* In the form that the follower reads. */
-static struct slice
-say_of(struct history *h, uint64_t after, uint64_t last, uint64_t step)
-{
-    return quiet_is_json() ? history_json_every(h, after, last, step)
-                           : history_xml_every(h, after, last, step);
-}
-
 struct slice
 message_every(struct stage *s, uint64_t after, uint64_t last, uint64_t step)
 {
-    return say_of(&s->history, after, last, step);
+    return history_xml_every(&s->history, after, last, step);
 }
 
 struct slice
@@ -334,7 +326,7 @@ message_of(struct stage *s, const char *word)
 
     word += *word == 'o';
     assert_int_equal(sscanf(word, "%llu-%llu", &after, &last), 2);
-    return say_of(h, after, last, 1);
+    return history_xml_every(h, after, last, 1);
 }
 
 static const char *
