@@ -12,8 +12,6 @@
 #include "proto/number.h"
 #include "proto/shown_address.h"
 
-#define PAUSE_MOST_MS 30000
-
 /* A broker remembers keys for 24 hours; less an hour, as clocks differ. */
 #define KEY_LIFE_S (23 * 3600)
 
@@ -74,7 +72,7 @@ may_try_again(struct harvest_target *t, enum td_status rc, bool is_passing,
     if (!is_passing)
         return HARVEST_TARGET_FAIL(t, rc, "%s", td_problem(t->client));
     td_answered(t->client, &asked_s);
-    ms = pause_asked(pause_ms, PAUSE_MOST_MS, asked_s);
+    ms = pause_asked(pause_ms, PAUSE_LONGEST, asked_s);
     harvest_target_say(t, "%s; again in %.1f s", td_problem(t->client),
                        ms / 1000.0);
     return !client_wait(t->client, ms, NULL) ||

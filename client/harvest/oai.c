@@ -9,9 +9,8 @@
 #include "proto/resourcesync/xml.h"
 #include "proto/urlencoded.h"
 
-#define ANSWER_MAX    ((size_t)64 << 20)
-#define ATTEMPTS      5
-#define PAUSE_MOST_MS 30000
+#define ANSWER_MAX ((size_t)64 << 20)
+#define ATTEMPTS   5
 
 /* Passes that begin anew because a token has expired. */
 #define ANEW_MOST 3
@@ -503,7 +502,7 @@ exchange(struct look *l, const char *url)
         if (l->why->rc != STATUS_UNREACHABLE || n == l->n_attempts ||
             l->why->retry_after_s > PATIENCE_DEFAULT / 1000)
             return l->why->rc;
-        left_ms = pause_asked(&pause_ms, PAUSE_MOST_MS, l->why->retry_after_s);
+        left_ms = pause_asked(&pause_ms, PAUSE_LONGEST, l->why->retry_after_s);
         harvest_target_say(t, "%s: %s; again in %.1f s", url, l->why->text,
                            (double)left_ms / 1000);
         end_ms = clock_steady_ms() + left_ms;

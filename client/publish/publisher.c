@@ -26,9 +26,6 @@
 #define QUEUE_BYTES   ((size_t)16 << 20)
 #define SPOOL_BYTES   ((size_t)1 << 30)
 
-/* Most milliseconds between two attempts, unless the broker asks for more. */
-#define PAUSE_LAST 30000
-
 struct td_publisher {
     struct retired retired; /* the first */
     struct td_client *client;
@@ -96,7 +93,7 @@ is_enough(const struct td_publisher *p)
 static void
 pause_for(struct td_publisher *p, const struct problem *why, unsigned asked_s)
 {
-    unsigned ms = pause_asked(&p->pause_ms, PAUSE_LAST, asked_s);
+    unsigned ms = pause_asked(&p->pause_ms, PAUSE_LONGEST, asked_s);
 
     wait_for(p, PAUSING, ms);
     if (p->options.on_trouble)
@@ -109,7 +106,7 @@ static void
 stand_still(struct td_publisher *p, const struct problem *why)
 {
     end_flush(p, why);
-    pause_for(p, why, PAUSE_LAST / 1000);
+    pause_for(p, why, PAUSE_LONGEST / 1000);
 }
 
 static void

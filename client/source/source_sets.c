@@ -4,8 +4,6 @@
 #include "base/clock.h"
 #include "client/lib/pause.h"
 
-#define PAUSE_MOST_MS 30000
-
 #define POLL_MS 60000
 
 static void
@@ -188,7 +186,7 @@ on_looked(const struct problem *why, void *user)
             !t->events.on_found(t->user))
             return;
     } else if (!t->has_looked && why->rc == STATUS_UNREACHABLE) {
-        ms = pause_asked(&t->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+        ms = pause_asked(&t->pause_ms, PAUSE_LONGEST, why->retry_after_s);
         if (t->plan.is_once &&
             !pause_within(t->plan.patience_ms, clock_steady_ms() - t->begun_ms,
                           why->retry_after_s, &ms)) {
