@@ -293,16 +293,27 @@ slice_without_spaces(struct slice s)
 }
 
 /* Takes what stands before the next `end` off the front of `rest`, and `end`
- * with it; all where there is none. */
-static inline struct slice
-slice_take(struct slice *rest, char end)
+ * with it. False: there is none, and all stays. */
+static inline bool
+slice_take_to(struct slice *rest, char end, struct slice *taken)
 {
     const char *at =
         rest->size > 0 ? memchr(rest->data, end, rest->size) : NULL;
-    struct slice taken = {rest->data,
-                          at ? (size_t)(at - rest->data) : rest->size};
 
-    if (rest->size > 0) /* nothing may be added to NULL, not even 0 */
-        slice_skip(rest, taken.size + (at != NULL));
+    if (at) {
+        *taken = slice_between(rest->data, at);
+        slice_skip(rest, taken->size + 1);
+    }
+    return at;
+}
+
+/* The same; takes all where there is none. */
+static inline struct slice
+slice_take(struct slice *rest, char end)
+{
+    struct slice taken = *rest;
+
+    if (!slice_take_to(rest, end, &taken) && rest->size > 0)
+        slice_skip(rest, rest->size); /* not even 0 may be added to NULL */
     return taken;
 }

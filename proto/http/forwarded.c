@@ -39,13 +39,10 @@ read_node(struct slice text, struct sockaddr_storage *address)
 
     if (text.size > 0 && text.data[0] == '[') {
         rest = slice_from(text, 1);
-        if (!memchr(rest.data, ']', rest.size))
-            return false;
-        host = slice_take(&rest, ']');
-        if (rest.size > 0 &&
-            (rest.data[0] != ':' || !is_port(slice_from(rest, 1))))
-            return false;
-        return read_host(host, AF_INET6, address);
+        return slice_take_to(&rest, ']', &host) &&
+               (rest.size == 0 ||
+                (slice_take_char(&rest, ':') && is_port(rest))) &&
+               read_host(host, AF_INET6, address);
     }
     rest = text;
     host = slice_take(&rest, ':');

@@ -252,20 +252,6 @@ fragment_stamp(char *to, const char *bytes, const struct fragment *f,
     return (size_t)(p - to);
 }
 
-/* Takes what stands before the next quote, and the quote; false: there is none.
- */
-static bool
-take_quoted(struct slice *rest, struct slice *value)
-{
-    const char *quote = memchr(rest->data, '"', rest->size);
-
-    if (!quote)
-        return false;
-    *value = slice_between(rest->data, quote);
-    slice_skip(rest, value->size + 1);
-    return true;
-}
-
 size_t
 fragment_unstamp(struct slice stamped, uint32_t stamp, struct fragment *f)
 {
@@ -274,8 +260,9 @@ fragment_unstamp(struct slice stamped, uint32_t stamp, struct fragment *f)
 
     *f = (struct fragment){.hole = stamp, .datetime_us = DATETIME_NONE};
     slice_skip(&rest, SIZE(STAMP_TIME) + DATETIME_SIZE + SIZE(STAMP_SEQ));
-    (void)take_quoted(&rest, &value);
-    if (slice_skip_start(&rest, STAMP_SOURCE) && take_quoted(&rest, &value) &&
+    (void)slice_take_to(&rest, '"', &value);
+    if (slice_skip_start(&rest, STAMP_SOURCE) &&
+        slice_take_to(&rest, '"', &value) &&
         datetime_read(value, &f->datetime_us))
         f->datetime_us = DATETIME_NONE;
     size = (size_t)(rest.data - stamped.data) - stamp;
@@ -309,12 +296,8 @@ fragment_view(struct slice text, struct fragment_view *view)
         return STATUS_MALFORMED;
 
     /* "<" stands in a value as a reference, so the next one ends the loc. */
-    p = memchr(rest.data, '<', rest.size);
-    if (!p)
-        return STATUS_MALFORMED;
-    view->loc = slice_between(rest.data, p);
-    slice_skip(&rest, view->loc.size);
-    if (!slice_skip_start(&rest, LOC_END))
+    if (!slice_take_to(&rest, '<', &view->loc) ||
+        !slice_skip_start(&rest, &LOC_END[1]))
         return STATUS_MALFORMED;
 
     while (!slice_skip_start(&rest, MD_OPEN)) {
@@ -323,7 +306,8 @@ fragment_view(struct slice text, struct fragment_view *view)
             return STATUS_MALFORMED;
         slice_skip(&rest, (size_t)(p - rest.data));
     }
-    if (!take_quoted(&rest, &value) || change_kind_of(value, &view->kind))
+    if (!slice_take_to(&rest, '"', &value) ||
+        change_kind_of(value, &view->kind))
         return STATUS_MALFORMED;
 
     view->stamp = (uint32_t)(rest.data - text.data);
@@ -331,8 +315,8 @@ fragment_view(struct slice text, struct fragment_view *view)
         datetime_read((struct slice){rest.data, DATETIME_SIZE}, &view->us))
         return STATUS_MALFORMED;
     slice_skip(&rest, DATETIME_SIZE);
-    if (!slice_skip_start(&rest, STAMP_SEQ) || !take_quoted(&rest, &value) ||
-        !number_read(value, &view->seq))
+    if (!slice_skip_start(&rest, STAMP_SEQ) ||
+        !slice_take_to(&rest, '"', &value) || !number_read(value, &view->seq))
         return STATUS_MALFORMED;
     return STATUS_OK;
 }
@@ -380,20 +364,8 @@ fragment_loc(struct slice fragment)
 static bool
 next_attribute(struct slice *rest, struct slice *name, struct slice *value)
 {
-    const char *p = rest->data, *end = p + rest->size, *equals, *quote;
-
-    if (p == end || *p != ' ')
-        return false;
-    equals = memchr(p, '=', rest->size);
-    if (!equals || end - equals < 2)
-        return false;
-    quote = memchr(equals + 2, '"', (size_t)(end - equals) - 2);
-    if (!quote)
-        return false;
-    *name = (struct slice){p + 1, (size_t)(equals - p) - 1};
-    *value = (struct slice){equals + 2, (size_t)(quote - equals) - 2};
-    *rest = (struct slice){quote + 1, (size_t)(end - quote) - 1};
-    return true;
+    return slice_take_char(rest, ' ') && slice_take_to(rest, '=', name) &&
+           slice_take_char(rest, '"') && slice_take_to(rest, '"', value);
 }
 
 /* Reading all of it */
@@ -710,13 +682,13 @@ fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
     struct slice value, words = words_of(fragment);
 
     slice_skip(&rest, SIZE(STAMP_SEQ) - 1);
-    take_quoted(&rest, &value);
+    slice_take_to(&rest, '"', &value);
     buf_add(to, fragment.data, stamp - SIZE(" change=\"created\""));
     buf_add_slice(to, slice_between(seq, rest.data));
     if (slice_skip_start(&rest, STAMP_SOURCE))
-        take_quoted(&rest, &value);
+        slice_take_to(&rest, '"', &value);
     if (slice_skip_start(&rest, TRACEPARENT))
-        take_quoted(&rest, &value);
+        slice_take_to(&rest, '"', &value);
     elements = memchr(rest.data, '<', rest.size);
     if (!elements)
         elements = end;
@@ -826,7 +798,7 @@ fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
     return head.size == 0 &&
            /* without the quote in front */
            slice_skip_start(&entry, &STAMP_SEQ[1]) &&
-           take_quoted(&entry, &seq) && slice_equal(rest, entry);
+           slice_take_to(&entry, '"', &seq) && slice_equal(rest, entry);
 }
 
 void

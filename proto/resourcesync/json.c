@@ -336,31 +336,17 @@ enum value {
 
 /* Reading */
 
-/* Takes what stands before the next `stop`, one byte at least, and moves behind
- * that. */
-static inline bool
-take_until(struct conversion *c, char stop, struct slice *value)
-{
-    const char *found = memchr(c->rest.data, stop, c->rest.size);
-
-    if (!found)
-        return false;
-    *value = slice_between(c->rest.data, found);
-    slice_skip(&c->rest, value->size + 1);
-    return value->size > 0;
-}
-
 /* Takes the value of an attribute, if it comes next. */
 #define ATTRIBUTE(c, name, value)                     \
     (*(value) = (struct slice){NULL, 0},              \
      !slice_skip_start(&(c)->rest, " " name "=\"") || \
-         take_until((c), '"', (value)))
+         (slice_take_to(&(c)->rest, '"', (value)) && (value)->size > 0))
 
 /* Takes the text of an element, if it comes next. */
-#define ELEMENT(c, name, text)                      \
-    (*(text) = (struct slice){NULL, 0},             \
-     !slice_skip_start(&(c)->rest, "<" name ">") || \
-         (take_until((c), '<', (text)) &&           \
+#define ELEMENT(c, name, text)                                          \
+    (*(text) = (struct slice){NULL, 0},                                 \
+     !slice_skip_start(&(c)->rest, "<" name ">") ||                     \
+         (slice_take_to(&(c)->rest, '<', (text)) && (text)->size > 0 && \
           slice_skip_start(&(c)->rest, "/" name ">")))
 
 static inline bool
@@ -372,13 +358,9 @@ is_moment(struct slice text)
 static bool
 is_number(struct slice text)
 {
-    if (text.size == 0 || text.size > DIGITS_MAX ||
-        (text.data[0] == '0' && text.size > 1))
-        return false;
-    for (size_t i = 0; i < text.size; i++)
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-    return true;
+    uint64_t number;
+
+    return text.size <= DIGITS_MAX && number_read_plain(text, &number);
 }
 
 /* Writing */
