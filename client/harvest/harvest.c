@@ -207,7 +207,8 @@ heed_consent(struct reader *r)
     r->is_reopened = r->has_consent && !r->consent;
     if (!r->consent)
         return true;
-    if (!harvest_db_held(&h->target.db, r->feed.part.id, &n_held))
+    if (!harvest_db_waiting(&h->target.db, QUEUE_HELD, r->feed.part.id,
+                            &n_held))
         return false;
     r->is_reopened = !n_held && !r->has_consent;
     if (!n_held)
@@ -792,10 +793,9 @@ harvest_run(const struct harvest_options *options)
         .target = {.options = options,
                    .client = options->target,
                    .url = options->set_url},
+        .outbox = {.body.max = SIZE_MAX / 2, .parts.max = SIZE_MAX / 2},
     };
 
-    buf_init(&h.outbox.body, SIZE_MAX / 2);
-    buf_init(&h.outbox.parts, SIZE_MAX / 2);
     (void)!random_hex(h.outbox.boundary, COPY_BOUNDARY_SIZE);
     if (harvest_db_open(&h.target.db, options->state, options->set_url,
                         options->is_dry, &h.target.why) &&

@@ -514,20 +514,6 @@ harvest_db_defer(struct harvest_db *h, int64_t part,
               r->loc, part, SURVEY_RESOURCE_OF(&r->version), r->entry);
 }
 
-bool
-harvest_db_deferred(struct harvest_db *h, int64_t part, uint64_t *n)
-{
-    return FIND(h, "SELECT count(*) FROM deferred WHERE part = ?1",
-                DB_VALUES(part), DB_INTO(n));
-}
-
-bool
-harvest_db_held(struct harvest_db *h, int64_t part, uint64_t *n)
-{
-    return FIND(h, "SELECT count(*) FROM resource WHERE part = ?1 AND is_held",
-                DB_VALUES(part), DB_INTO(n));
-}
-
 #define IS_AFTER "coalesce(changed > " TIME("?2") ", 0)"
 
 bool
@@ -548,7 +534,7 @@ harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
               "DELETE FROM resource WHERE part = ?1 AND is_gone"
               " AND NOT " IS_AFTER,
               part, as_of_us) &&
-           forget_seen(h, part) && harvest_db_held(h, part, n);
+           forget_seen(h, part) && harvest_db_waiting(h, QUEUE_HELD, part, n);
 }
 
 /* Queues */
@@ -556,17 +542,28 @@ harvest_db_end_list(struct harvest_db *h, int64_t part, int64_t as_of_us,
 static const struct {
     const char *first; /* selects loc, entry and version */
     const char *take;  /* NULL: it leaves the queue with its resource */
+    const char *count;
 } queues[] = {
     [QUEUE_HELD] = {"SELECT loc, '', 0, '', 0 FROM resource"
                     " WHERE part = ?1 AND is_held LIMIT 1",
-                    NULL},
+                    NULL,
+                    "SELECT count(*) FROM resource"
+                    " WHERE part = ?1 AND is_held"},
     [QUEUE_DEFERRED] = {"SELECT loc, entry, " SURVEY_RESOURCE_READ
                         " FROM deferred WHERE part = ?1 ORDER BY id LIMIT 1",
-                        UNDEFER},
+                        UNDEFER,
+                        "SELECT count(*) FROM deferred WHERE part = ?1"},
     [QUEUE_TOMBS] = {"SELECT loc, '', 0, '', 0 FROM record" TOMBS " LIMIT 1",
                      "UPDATE record SET loc = NULL"
                      " WHERE part = ?1 AND loc = ?2"},
 };
+
+bool
+harvest_db_waiting(struct harvest_db *h, enum harvest_queue queue, int64_t part,
+                   uint64_t *n)
+{
+    return FIND(h, queues[queue].count, DB_VALUES(part), DB_INTO(n));
+}
 
 bool
 harvest_db_next(struct harvest_db *h, enum harvest_queue queue, int64_t part,

@@ -211,17 +211,11 @@ bool harvest_db_list(struct harvest_db *db, int64_t part, struct slice loc,
 bool harvest_db_defer(struct harvest_db *db, int64_t part,
                       const struct harvest_resource *deferred);
 
-/* How many there are. */
-bool harvest_db_deferred(struct harvest_db *db, int64_t part, uint64_t *n);
-
 /* Ends the list: *n resources of the part are not in it, and have not changed
  * after `as_of_us` (DATETIME_NONE: whenever). They are held back, until
  * harvest_db_remove, harvest_db_keep or the next list. */
 bool harvest_db_end_list(struct harvest_db *db, int64_t part, int64_t as_of_us,
                          uint64_t *n, bool *is_empty);
-
-/* How many the last list held back. */
-bool harvest_db_held(struct harvest_db *db, int64_t part, uint64_t *n);
 
 /* Resources that wait for a decision. */
 enum harvest_queue {
@@ -231,6 +225,10 @@ enum harvest_queue {
     QUEUE_TOMBS,    /* harvest_db_next removes the loc from the tombstone's
                        record */
 };
+
+/* How many there are in a queue, not that of the tombstones. */
+bool harvest_db_waiting(struct harvest_db *db, enum harvest_queue queue,
+                        int64_t part, uint64_t *n);
 
 /* The next one of a queue, in memory that the next call frees; loc.size 0: there
  * are no more. Only a deferred one has an entry and a version. */

@@ -420,7 +420,7 @@ apply_deferred(struct harvest_feed *f, int64_t as_of_us)
     struct harvest_known known;
     uint64_t n;
 
-    if (!harvest_db_deferred(f->db, f->part.id, &n))
+    if (!harvest_db_waiting(f->db, QUEUE_DEFERRED, f->part.id, &n))
         return false;
     while (n-- > 0)
         if (!harvest_db_next(f->db, QUEUE_DEFERRED, f->part.id, &next) ||
@@ -441,7 +441,7 @@ harvest_feed_retry(struct harvest_feed *f, bool is_due)
     if (!f->files)
         return true;
     if ((is_due && !(take_outbox(f) && apply_deferred(f, INT64_MAX))) ||
-        !harvest_db_deferred(f->db, f->part.id, &n))
+        !harvest_db_waiting(f->db, QUEUE_DEFERRED, f->part.id, &n))
         return false;
     if (n > 0)
         snprintf(f->part.doubt, sizeof(f->part.doubt), "%s%" PRIu64, lacks, n);
@@ -681,8 +681,9 @@ harvest_feed_held(struct harvest_feed *f)
 {
     uint64_t n;
 
-    return harvest_db_held(f->db, f->part.id, &n) && take_outbox(f) &&
-           apply_deletions(f, n, n, true) && harvest_feed_flush(f->outbox);
+    return harvest_db_waiting(f->db, QUEUE_HELD, f->part.id, &n) &&
+           take_outbox(f) && apply_deletions(f, n, n, true) &&
+           harvest_feed_flush(f->outbox);
 }
 
 bool

@@ -259,7 +259,7 @@ TEST(a_list_holds_back_what_it_lacks)
 
     h = open_state(state);
     keep(h, 1, "u:2", &none, DATETIME_NONE);
-    assert_true(harvest_db_held(h, 1, &n));
+    assert_true(harvest_db_waiting(h, QUEUE_HELD, 1, &n));
     assert_int_equal(n, 1);
     assert_true(harvest_db_next(h, QUEUE_HELD, 1, &next));
     assert_true(slice_is(next.loc, "u:3"));
