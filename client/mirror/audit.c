@@ -305,9 +305,7 @@ compare_sets(struct audit *a, const char *source, struct problem *why)
 static bool
 copy_mine(struct audit *a, const char *url, int64_t theirs)
 {
-    char position[TD_POSITION_SIZE];
-
-    return mirror_db_set(&a->theirs.db, url, &theirs, position) &&
+    return mirror_db_set(&a->theirs.db, url, &theirs, NULL) &&
            copy_set(a, &a->mine.db, &a->theirs.db, url, theirs);
 }
 
@@ -791,13 +789,9 @@ on_file(const char *path, void *user)
 /* Repair */
 
 static bool
-add_set(struct audit *a, const char *url, int64_t theirs)
+add_set(struct audit *a, const char *url, int64_t set)
 {
-    char position[TD_POSITION_SIZE];
-    int64_t mine;
-
-    (void)theirs;
-    return mirror_db_set(&a->mine.db, url, &mine, position);
+    return mirror_db_set(&a->mine.db, url, &set, NULL);
 }
 
 /* Adds what is held back of a set. */
@@ -818,10 +812,9 @@ static bool
 copy_certainty(struct audit *a, const char *url, int64_t mine)
 {
     struct mirror_db_certainty c;
-    char position[TD_POSITION_SIZE];
     int64_t theirs;
 
-    if (!mirror_db_set(&a->theirs.db, url, &theirs, position) ||
+    if (!mirror_db_set(&a->theirs.db, url, &theirs, NULL) ||
         !mirror_db_certainty(&a->theirs.db, theirs, &c))
         return false;
     c.n_left_out_before = c.n_left_out;
@@ -837,11 +830,10 @@ copy_certainty(struct audit *a, const char *url, int64_t mine)
 static bool
 copy_theirs(struct audit *a, const char *url, int64_t mine)
 {
-    char position[TD_POSITION_SIZE];
     int64_t theirs;
 
     return copy_set(a, &a->theirs.db, &a->mine.db, url, mine) &&
-           mirror_db_set(&a->theirs.db, url, &theirs, position) &&
+           mirror_db_set(&a->theirs.db, url, &theirs, NULL) &&
            copy_later(a, &a->theirs.db, theirs, &a->mine.db, mine, theirs) &&
            copy_certainty(a, url, mine);
 }

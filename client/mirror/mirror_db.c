@@ -358,7 +358,8 @@ mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
     if (!find_row(db, &has_row, "SELECT id, position FROM sets WHERE url = ?",
                   DB_VALUES(url), DB_INTO(set, &at)))
         return false;
-    snprintf(position, sizeof(at), "%.*s", (int)strcspn(at, " "), at);
+    if (position)
+        snprintf(position, sizeof(at), "%.*s", (int)strcspn(at, " "), at);
     if (has_row)
         return true;
     if (!RUN_SQL(db,

@@ -150,7 +150,8 @@ bool mirror_db_source(struct mirror_db *db, unsigned n, const char **url);
 /* Finds the set `url`; *set 0: the database does not have it. */
 bool mirror_db_find_set(struct mirror_db *db, const char *url, int64_t *set);
 
-/* The same, or makes it. `position`: "" if there is none yet. */
+/* The same, or makes it. `position`: "" if there is none yet; NULL: not
+ * wanted. */
 bool mirror_db_set(struct mirror_db *db, const char *url, int64_t *set,
                    char position[TD_POSITION_SIZE]);
 
