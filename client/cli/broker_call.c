@@ -40,7 +40,7 @@ broker_call_begin(struct broker_call *call, const struct arguments *arguments,
     if (asprintf(&call->url, "%.*s%s", (int)size, url, path) < 0)
         call->url = NULL;
     if (call->url)
-        call->client = open_client(arguments, url, &call->code);
+        call->client = open_client(arguments, url, NULL, &call->code);
     else
         call->code = failed(NO_MEMORY);
 }

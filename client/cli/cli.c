@@ -263,9 +263,48 @@ accept_histories(struct td_client *client, const struct arguments *arguments)
     return exit_of(client, rc);
 }
 
+/* Trust */
+
+/* Reads a file of keys into `text`, terminated; none if `path` is NULL. */
+static enum exit_code
+read_keys(const char *path, char text[KEYS_SIZE])
+{
+    ssize_t n = path ? file_read(AT_FDCWD, path, text, KEYS_SIZE) : 0;
+
+    if (n == KEYS_SIZE)
+        errno = EFBIG;
+    if (n < 0 || n == KEYS_SIZE)
+        return bad_usage("cannot read the keys of %s: %s", path,
+                         strerror(errno));
+    text[n] = '\0';
+    return EXIT_GOOD;
+}
+
+/* Gives the handle the keys of the files. EXIT_GOOD; else has printed why. The
+ * first call is for the name in a message: the keys alone. */
+static enum exit_code
+use_trust_files(const struct trust_files *files, struct td_client *client)
+{
+    char keys[KEYS_SIZE], witnesses[KEYS_SIZE];
+    const char *log = files->keys ? keys : NULL;
+    enum exit_code code = read_keys(files->keys, keys);
+
+    if (!code && log)
+        code = exit_for(td_trust(client, log, NULL, 0), files->keys,
+                        td_problem(client));
+    if (!code)
+        code = read_keys(files->witnesses, witnesses);
+    if (code || (!files->witnesses && !files->required))
+        return code;
+    return exit_for(td_trust(client, log, files->witnesses ? witnesses : NULL,
+                             (unsigned)files->required),
+                    files->witnesses ? files->witnesses : "--require-witnesses",
+                    td_problem(client));
+}
+
 struct td_client *
 open_client(const struct arguments *arguments, const char *url,
-            enum exit_code *code)
+            const struct trust_files *trust, enum exit_code *code)
 {
     const struct settings *settings = arguments->shared;
     struct server_access access = {.cert = NULL};
@@ -291,6 +330,8 @@ open_client(const struct arguments *arguments, const char *url,
         rc = td_client_set_certificate(client, url, access.cert, access.key);
         *code = exit_for(rc, "--cert", td_problem(client));
     }
+    if (!*code && trust)
+        *code = use_trust_files(trust, client);
     if (*code) {
         td_close(client);
         return NULL;
@@ -298,49 +339,11 @@ open_client(const struct arguments *arguments, const char *url,
     return client;
 }
 
-/* Trust */
-
-/* Reads a file of keys into `text`, terminated; none if `path` is NULL. */
-static enum exit_code
-read_keys(const char *path, char text[KEYS_SIZE])
-{
-    ssize_t n = path ? file_read(AT_FDCWD, path, text, KEYS_SIZE) : 0;
-
-    if (n == KEYS_SIZE)
-        errno = EFBIG;
-    if (n < 0 || n == KEYS_SIZE)
-        return bad_usage("cannot read the keys of %s: %s", path,
-                         strerror(errno));
-    text[n] = '\0';
-    return EXIT_GOOD;
-}
-
-/* The first call is for the name in a message: the keys alone. */
-enum exit_code
-trust_files_use(const struct trust_files *files, struct td_client *client)
-{
-    char keys[KEYS_SIZE], witnesses[KEYS_SIZE];
-    const char *log = files->keys ? keys : NULL;
-    enum exit_code code = read_keys(files->keys, keys);
-
-    if (!code && log)
-        code = exit_for(td_trust(client, log, NULL, 0), files->keys,
-                        td_problem(client));
-    if (!code)
-        code = read_keys(files->witnesses, witnesses);
-    if (code || (!files->witnesses && !files->required))
-        return code;
-    return exit_for(td_trust(client, log, files->witnesses ? witnesses : NULL,
-                             (unsigned)files->required),
-                    files->witnesses ? files->witnesses : "--require-witnesses",
-                    td_problem(client));
-}
-
 enum exit_code
 trust_files_follow(const struct trust_files *files, struct td_client *client,
                    const char *path)
 {
-    enum exit_code code = trust_files_use(files, client);
+    enum exit_code code = use_trust_files(files, client);
 
     return code || (!files->keys && !files->witnesses)
                ? code

@@ -71,11 +71,15 @@ enum exit_code give_token(struct td_client *client, const char *url,
 enum exit_code accept_histories(struct td_client *client,
                                 const struct arguments *arguments);
 
+struct trust_files;
+
 /* A handle for the server at `url`, which gets the --headers, the token, the
- * certificate (client_settings.h) and each --accept-history. NULL: *code is the
- * exit code, and the reason was printed. */
+ * certificate (client_settings.h), each --accept-history, and the keys of
+ * `trust`; NULL: none. NULL: *code is the exit code, and the reason was
+ * printed. */
 struct td_client *open_client(const struct arguments *arguments,
-                              const char *url, enum exit_code *code);
+                              const char *url, const struct trust_files *trust,
+                              enum exit_code *code);
 
 /* The exit code for `rc`. */
 enum exit_code exit_code_of(enum td_status rc);
@@ -152,12 +156,8 @@ struct trust_files {
             " its checkpoints"                                     \
     }
 
-/* Gives the handle the keys of the files. EXIT_GOOD; else has printed why. */
-enum exit_code trust_files_use(const struct trust_files *files,
-                               struct td_client *client);
-
-/* The same for a handle with followers, which keep checkpoints beside `path`
- * (td_keep_checkpoints). */
+/* Gives a handle with followers the keys of the files; it keeps checkpoints
+ * beside `path` (td_keep_checkpoints). EXIT_GOOD; else has printed why. */
 enum exit_code trust_files_follow(const struct trust_files *files,
                                   struct td_client *client, const char *path);
 

@@ -893,7 +893,7 @@ follow_changes(const struct follow_args *args,
     enum exit_code code = EXIT_GOOD;
 
     if (!followed)
-        followed = open_client(arguments, args->url, &code);
+        followed = open_client(arguments, args->url, NULL, &code);
     if (!code)
         code = trust_files_follow(&args->trust, followed, args->state);
     if (!code && !follow_state_open(&f.state))

@@ -112,7 +112,8 @@ on_offer(const struct td_offer *offer, void *user)
      * send no requests to another one. */
     if (!position && has_history(offer) &&
         settings_is_same_server(offer->set_url, get->url) &&
-        (get->asking = open_client(get->arguments, offer->set_url, &code))) {
+        (get->asking =
+             open_client(get->arguments, offer->set_url, NULL, &code))) {
         if (td_follow(get->asking, offer->set_url, &how, on_message, get) ==
                 TD_STOPPED &&
             get->position[0])
@@ -167,7 +168,7 @@ run_get(const struct arguments *arguments)
                       .url = arguments->operands[0]};
     enum exit_code code;
 
-    get.client = open_client(arguments, get.url, &code);
+    get.client = open_client(arguments, get.url, NULL, &code);
     if (!get.client)
         return code;
     code = for_each_set(get.client, get.url, get_one, &get);

@@ -347,9 +347,10 @@ open_sources(const struct arguments *arguments, struct harvest_source *sources)
 
     for (size_t i = 0; !code && i < how->n_sources; i++) {
         sources[i].url = arguments->operands[i];
-        sources[i].client = open_client(arguments, sources[i].url, &code);
+        sources[i].client = open_client(arguments, sources[i].url, NULL, &code);
         if (how->republishes && !how->is_dry && !code)
-            sources[i].files = open_client(arguments, sources[i].url, &code);
+            sources[i].files =
+                open_client(arguments, sources[i].url, NULL, &code);
         if (sources[i].client)
             td_limit(sources[i].client, &values->limits);
         if (!code)

@@ -52,7 +52,7 @@ open_mirror(struct mirror *m, const struct arguments *arguments,
         return bad_usage("--token-file needs the URL of the source, too: the "
                          "token goes to no other server");
     progress_begin(!m->is_json && !m->has_no_progress);
-    m->client = open_client(arguments, url, &code);
+    m->client = open_client(arguments, url, &m->trust, &code);
     if (!m->client)
         return code;
     td_limit(m->client, &m->limits);
@@ -255,8 +255,6 @@ run_sync(const struct arguments *arguments)
     m->sync.on_event = on_event;
     m->sync.user = m;
     code = open_mirror(m, arguments, arguments->operands[0]);
-    if (!code)
-        code = trust_files_use(&m->trust, m->client);
     if (!code &&
         follow_options_check(&how, m->trust.keys, m->sync.filter, &why))
         code = bad_usage("%s", why.text);

@@ -32,13 +32,11 @@ run_prove(const struct arguments *arguments)
     if (!number_read(slice_of(arguments->operands[1]), &seq) || seq == 0)
         return bad_usage("SEQ is the number of an entry, from 1 on: %s",
                          arguments->operands[1]);
-    client = open_client(arguments, url, &code);
+    client = open_client(arguments, url, &prove->trust, &code);
     if (!client)
         return code;
-    code = trust_files_use(&prove->trust, client);
     signals_stop_client(client);
-    if (!code)
-        code = exit_of(client, td_prove(client, url, seq, on_proof, NULL));
+    code = exit_of(client, td_prove(client, url, seq, on_proof, NULL));
     signals_end();
     td_close(client);
     return code;

@@ -246,7 +246,7 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
         how.key = key;
     if (given->follow.is_verbose)
         how.on_trouble = say_trouble;
-    client = open_client(arguments, arguments->operands[0], &code);
+    client = open_client(arguments, arguments->operands[0], NULL, &code);
     if (!client)
         return code;
     progress_of_client(client);
@@ -515,7 +515,7 @@ post_full(const struct arguments *arguments)
     if (arguments->n_operands > 1)
         return bad_usage(
             "--full names the input: no FILE and no LOC beside it");
-    client = open_client(arguments, set_url, &code);
+    client = open_client(arguments, set_url, NULL, &code);
     if (!client)
         return code;
     given->how_full.on_report = on_full_report;

@@ -786,7 +786,7 @@ publish_follow(const struct arguments *arguments,
 
     f.check.user = &f;
     buf_init(&f.batch.text, 8 * BATCH_BYTES + SPOOL_MARGIN);
-    f.client = open_client(arguments, plan->set_url, &code);
+    f.client = open_client(arguments, plan->set_url, NULL, &code);
     if (!f.client)
         return code;
     code = open_publisher(&f);

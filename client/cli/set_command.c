@@ -171,7 +171,7 @@ run_create_or_change(const struct arguments *arguments)
     if (!code && !is_new && settings.size == strlen("{}"))
         code = bad_usage("set change needs a setting, or --reset");
     if (!code)
-        client = open_client(arguments, url, &code);
+        client = open_client(arguments, url, NULL, &code);
     if (client)
         code = exit_of(
             client,
@@ -209,7 +209,7 @@ run_show(const struct arguments *arguments)
     char rel[64] = "";
     char *json = NULL;
     enum exit_code code;
-    struct td_client *client = open_client(arguments, url, &code);
+    struct td_client *client = open_client(arguments, url, NULL, &code);
 
     if (!client)
         return code;
@@ -254,7 +254,7 @@ run_delete(const struct arguments *arguments)
     struct loss loss = {0};
     char files[80] = "";
     enum exit_code code;
-    struct td_client *client = open_client(arguments, url, &code);
+    struct td_client *client = open_client(arguments, url, NULL, &code);
 
     if (!client)
         return code;

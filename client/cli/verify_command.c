@@ -256,14 +256,10 @@ run_verify(const struct arguments *arguments)
     enum exit_code code;
     struct stat st;
 
-    v->client = open_client(arguments, arguments->operands[0], &code);
+    v->client =
+        open_client(arguments, arguments->operands[0], &v->trust, &code);
     if (!v->client)
         return code;
-    code = trust_files_use(&v->trust, v->client);
-    if (code) {
-        td_close(v->client);
-        return code;
-    }
     signals_stop_client(v->client);
     progress_begin(!v->is_json && !v->has_no_progress);
     if (uri_is_web(arguments->operands[0]))

@@ -67,7 +67,7 @@ run_watch(const struct arguments *arguments)
         if (is_given(arguments, &arguments->given[i], "exclude"))
             excludes[how->n_excludes++] = arguments->given[i].value;
     how->excludes = excludes;
-    how->client = open_client(arguments, how->set_url, &code);
+    how->client = open_client(arguments, how->set_url, NULL, &code);
     watch = how->client ? watch_new(how) : NULL;
     if (watch) {
         signals_begin(watch_stop, watch);

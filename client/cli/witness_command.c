@@ -41,15 +41,11 @@ run_witness(const struct arguments *arguments)
     struct witness_options *o = &values->how;
     enum exit_code code;
     struct td_client *client =
-        open_client(arguments, arguments->operands[0], &code);
+        open_client(arguments, arguments->operands[0], &values->trust, &code);
     enum status rc;
 
-    if (client && !code)
-        code = trust_files_use(&values->trust, client);
-    if (!client || code) {
-        td_close(client);
+    if (!client)
         return code;
-    }
     o->urls = arguments->operands;
     o->on_ready = print_ready;
     o->on_text = say_text;
@@ -97,9 +93,7 @@ cosigner_open(struct cosigner **cosigner, const char *listen, const char *dir,
                                       .urls = c->urls,
                                       .on_ready = say_ready,
                                       .on_text = say_text};
-    c->reader = open_client(arguments, c->urls[0], &code);
-    if (!code)
-        code = trust_files_use(trust, c->reader);
+    c->reader = open_client(arguments, c->urls[0], trust, &code);
     return code ? code
                 : exit_of(
                       client,
