@@ -307,8 +307,8 @@ dump_reader_start(struct td_client *client,
     entry_queue_init(&d->entries);
     timer_init(&d->turn, client->loop, on_turn, d);
     /* A name that a later run finds again. */
-    snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016llx",
-             (unsigned long long)fnv1a(FNV1A_BEGIN, slice_of(d->request.url)));
+    snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016" PRIx64,
+             fnv1a(FNV1A_BEGIN, slice_of(d->request.url)));
     timer_start(&d->turn, 0);
     return d;
 }

@@ -106,7 +106,7 @@ void
 say_report(const struct td_report *report)
 {
     if (report->n_left_out)
-        say("left out: %llu row%s: %s", (unsigned long long)report->n_left_out,
+        say("left out: %" PRIu64 " row%s: %s", report->n_left_out,
             report->n_left_out == 1 ? "" : "s", report->left_out);
     if (report->n_mended)
         say("mended: %s", report->mended);

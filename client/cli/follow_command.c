@@ -68,7 +68,7 @@ put_text(FILE *to, const struct td_change *change)
     const char *when = change->change ? change->datetime : change->lastmod;
 
     if (change->seq)
-        fprintf(to, "%llu ", (unsigned long long)change->seq);
+        fprintf(to, "%" PRIu64 " ", change->seq);
     else
         fputs("- ", to);
     fprintf(to, "%s %s %s", when ? when : "-",

@@ -365,7 +365,7 @@ say_fault(const struct problem *why, void *user)
 
     fprintf(stderr, "%s:", name);
     if (why->line)
-        fprintf(stderr, "%llu:", (unsigned long long)why->line);
+        fprintf(stderr, "%" PRIu64 ":", why->line);
     fprintf(stderr, " %s\n", why->text);
 }
 

@@ -253,8 +253,8 @@ fail_long(struct download *d)
 {
     d->is_kept = false;
     return !problem(&d->why, STATUS_MALFORMED,
-                    "is longer than the %llu bytes that are allowed",
-                    (unsigned long long)d->request.max_bytes);
+                    "is longer than the %" PRIu64 " bytes that are allowed",
+                    d->request.max_bytes);
 }
 
 /* True if the bounds allow `n` more bytes; else sets d->why. */
@@ -366,9 +366,8 @@ begin_body(struct download *d, const struct fetch_answer *answer)
     if (answer->length != UINT64_MAX && d->request.length != LENGTH_NONE &&
         answer->length != d->request.length) {
         snprintf(text, sizeof(text),
-                 "has %llu bytes, the source announced %llu",
-                 (unsigned long long)answer->length,
-                 (unsigned long long)d->request.length);
+                 "has %" PRIu64 " bytes, the source announced %" PRIu64,
+                 answer->length, d->request.length);
         return fail_other(d, text);
     }
     if (d->request.max_bytes && answer->length != UINT64_MAX &&
@@ -483,8 +482,7 @@ send_request(struct download *d)
              d->keeps_coding ? d->encoding : "identity");
     headers[n++] = coding;
     if (d->old > 0) {
-        snprintf(range, sizeof(range), "Range: bytes=%llu-",
-                 (unsigned long long)d->old);
+        snprintf(range, sizeof(range), "Range: bytes=%" PRIu64 "-", d->old);
         snprintf(since, sizeof(since), "If-Range: %s", d->validator);
         headers[n++] = range;
         headers[n++] = since;

@@ -89,8 +89,8 @@ go_on_after(struct td_follower *f, const struct td_message *message,
     /* Heartbeats alone are no progress. */
     if (f->how.until_caught_up && f->place.has_goal &&
         message->kind == TD_CHANGES && !message->n_changes) {
-        problem(&why, STATUS_UNREACHABLE, "the source has entries up to %llu",
-                (unsigned long long)f->place.goal.seq);
+        problem(&why, STATUS_UNREACHABLE,
+                "the source has entries up to %" PRIu64, f->place.goal.seq);
         if (!follower_is_patient(f, &why, &ms))
             return false;
     }
@@ -433,9 +433,9 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
         return true;
     if (!after->is_time && is_placed && after->at.seq != at + 1)
         return follower_fail(f, STATUS_MALFORMED,
-                             "a gap before %llu that the Change Lists do not "
-                             "fill",
-                             (unsigned long long)after->at.seq);
+                             "a gap before %" PRIu64
+                             " that the Change Lists do not fill",
+                             after->at.seq);
     if (f->how.as_of && entry->when_us > f->options.as_of_us) {
         f->lists.later_us = datetime_earlier(f->lists.later_us, entry->when_us);
         f->lists.is_over = !after->is_time; /* a log is in order of time */

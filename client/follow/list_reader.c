@@ -143,8 +143,7 @@ end_by_form(struct list_reader *r, const struct coming_list *list,
 {
     struct problem why = {.text = ""};
 
-    problem(&why, STATUS_UNSUPPORTED, "%s %llu", what,
-            (unsigned long long)r->at.seq);
+    problem(&why, STATUS_UNSUPPORTED, "%s %" PRIu64, what, r->at.seq);
     end_by_list(r, list, &why);
 }
 

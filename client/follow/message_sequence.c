@@ -40,8 +40,9 @@ is_in_time(const struct message_sequence *order,
         return true;
     for (size_t i = 0; i < message->n_changes; i++) {
         if (lines[i].us < us) {
-            problem_set(why, "entry %llu is earlier than the one before it",
-                        (unsigned long long)lines[i].seq);
+            problem_set(why,
+                        "entry %" PRIu64 " is earlier than the one before it",
+                        lines[i].seq);
             return false;
         }
         us = lines[i].us;
@@ -105,10 +106,9 @@ message_sequence_judge(struct message_sequence *order,
     }
     if (!is_complete(order, message)) {
         problem_set(why,
-                    "a message says that it covers %llu to %llu, but its "
-                    "entries are others",
-                    (unsigned long long)covers->after + 1,
-                    (unsigned long long)covers->last);
+                    "a message says that it covers %" PRIu64 " to %" PRIu64
+                    ", but its entries are others",
+                    covers->after + 1, covers->last);
         return VERDICT_BROKEN;
     }
     if (order->needs_digest && message->n_changes > 0 &&

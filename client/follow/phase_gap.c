@@ -66,8 +66,8 @@ take_page(struct td_follower *f)
         return false;
     if (is_stuck) {
         problem(&why, STATUS_MALFORMED,
-                "a gap after %llu that cannot be filled",
-                (unsigned long long)f->place.order.at.seq);
+                "a gap after %" PRIu64 " that cannot be filled",
+                f->place.order.at.seq);
         return page_failed(f, &why);
     }
     buf_fini(&f->gap.body);
@@ -162,8 +162,8 @@ continue_gap(struct td_follower *f)
         /* Lists are never behind messages (design section 5, rule 2), but a
          * proxy may have kept an older list. */
         problem(&why, STATUS_UNREACHABLE,
-                "a gap after %llu that the Change Lists do not fill yet",
-                (unsigned long long)f->place.order.at.seq);
+                "a gap after %" PRIu64 " that the Change Lists do not fill yet",
+                f->place.order.at.seq);
         return end_stuck(f, &why);
     }
     if (f->place.order.at.seq < f->gap.upto)
@@ -192,8 +192,8 @@ begin_gap(struct td_follower *f)
     if (f->offered.change_list && !f->client->checks)
         return poll_lists(f);
     return follower_fail(f, STATUS_MALFORMED,
-                         "a gap after %llu that cannot be filled",
-                         (unsigned long long)f->place.order.at.seq);
+                         "a gap after %" PRIu64 " that cannot be filled",
+                         f->place.order.at.seq);
 }
 
 const struct phase phase_gap = {

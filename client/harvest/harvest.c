@@ -182,10 +182,11 @@ treat_strays(struct reader *r)
     if (!harvest_feed_strays(&r->feed, &n))
         return false;
     if (n > 0)
-        harvest_target_say(&h->target,
-                           "resources of the set that no source has: %llu; "
-                           "they stay; --accept-deletions %llu deletes them",
-                           (unsigned long long)n, (unsigned long long)n);
+        harvest_target_say(
+            &h->target,
+            "resources of the set that no source has: %" PRIu64 "; "
+            "they stay; --accept-deletions %" PRIu64 " deletes them",
+            n, n);
     return true;
 }
 

@@ -260,9 +260,9 @@ takes_entry(struct history *h, const struct list_entries_entry *k)
     if (seq && seq <= h->now.at.seq)
         return 0;
     if (seq != h->now.at.seq + 1) {
-        history_fail(h, STATUS_MALFORMED, "%s: after entry %llu comes %llu",
-                     h->parts.all[h->i].url, (unsigned long long)h->now.at.seq,
-                     (unsigned long long)seq);
+        history_fail(h, STATUS_MALFORMED,
+                     "%s: after entry %" PRIu64 " comes %" PRIu64,
+                     h->parts.all[h->i].url, h->now.at.seq, seq);
         return -1;
     }
     stand_at(h, seq);
@@ -284,18 +284,18 @@ closes_list(struct history *h)
     if (h->now.is_time)
         return true;
     if (h->now.at.seq < last)
-        return history_fail(
-            h, STATUS_MALFORMED, "%s: it ends with entry %llu, not with %llu",
-            h->parts.all[h->i].url, (unsigned long long)h->now.at.seq,
-            (unsigned long long)last);
+        return history_fail(h, STATUS_MALFORMED,
+                            "%s: it ends with entry %" PRIu64
+                            ", not with %" PRIu64,
+                            h->parts.all[h->i].url, h->now.at.seq, last);
     if (h->now.at.seq > last && h->i + 1 == h->parts.n && !h->list.next) {
         uint64_t seq = h->now.at.seq;
 
         stand_at(h, last);
         return history_fail(h, STATUS_GONE,
-                            "entry %llu is ahead of the log, which ends with "
-                            "%llu",
-                            (unsigned long long)seq, (unsigned long long)last);
+                            "entry %" PRIu64
+                            " is ahead of the log, which ends with %" PRIu64,
+                            seq, last);
     }
     return true;
 }

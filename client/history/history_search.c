@@ -42,10 +42,9 @@ end_gone(struct history *h)
     history_begins(h, from);
     if (h->parts.n && h->parts.all[0].has_seqs)
         history_fail(h, STATUS_GONE,
-                     "the Change Lists begin after entry %llu, later than "
-                     "entry %llu",
-                     (unsigned long long)h->parts.all[0].after,
-                     (unsigned long long)h->now.at.seq);
+                     "the Change Lists begin after entry %" PRIu64
+                     ", later than entry %" PRIu64,
+                     h->parts.all[0].after, h->now.at.seq);
     else
         history_fail(h, STATUS_GONE,
                      "the Change Lists do not reach back that far%s%s",

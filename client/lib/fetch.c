@@ -721,12 +721,11 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
     bool has_note = answer->note && answer->note[0];
 
     if (is_read && entry && line)
-        snprintf(place, sizeof(place),
-                 "entry %llu, line %llu: ", (unsigned long long)entry,
-                 (unsigned long long)line);
+        snprintf(place, sizeof(place), "entry %" PRIu64 ", line %" PRIu64 ": ",
+                 entry, line);
     else if (is_read && (entry || line))
-        snprintf(place, sizeof(place), "%s %llu: ", entry ? "entry" : "line",
-                 (unsigned long long)(entry ? entry : line));
+        snprintf(place, sizeof(place), "%s %" PRIu64 ": ",
+                 entry ? "entry" : "line", entry ? entry : line);
     why->http_status = answer->status;
     why->retry_after_s = answer->retry_after_s;
     return problem(why, fetch_meaning(answer->status), "%u: %s%s%s%s",

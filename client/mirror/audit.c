@@ -517,9 +517,8 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
     if (found == MIRROR_DIR_FAILED)
         return say_unread(a, "looked at", mine->path, text);
     if (mark->size != mine->have_mark.size) {
-        snprintf(text, TEXT_SIZE, "it has %llu bytes, not %llu",
-                 (unsigned long long)mark->size,
-                 (unsigned long long)mine->have_mark.size);
+        snprintf(text, TEXT_SIZE, "it has %" PRIu64 " bytes, not %" PRIu64,
+                 mark->size, mine->have_mark.size);
         return text;
     }
     if (a->options->has_no_digests)

@@ -31,7 +31,7 @@ duplicate_links_write(struct buf *to, const struct td_change *change,
         if (link->length == UINT64_MAX)
             buf_add_text(to, " -");
         else
-            buf_add_format(to, " %llu", (unsigned long long)link->length);
+            buf_add_format(to, " %" PRIu64, link->length);
         buf_add_format(to, " %s ", link->href);
         /* A digest of an unknown algorithm adds nothing. */
         if (link->hash &&

@@ -362,11 +362,10 @@ read_file(struct gather *g, const char *path)
         rc = feed_file(g, f, gunzip, &why);
     /* Names the file and the place in it. */
     if (why.entry)
-        snprintf(place, sizeof(place), "entry %llu, ",
-                 (unsigned long long)why.entry);
+        snprintf(place, sizeof(place), "entry %" PRIu64 ", ", why.entry);
     if (why.line)
         snprintf(place + strlen(place), sizeof(place) - strlen(place),
-                 "line %llu: ", (unsigned long long)why.line);
+                 "line %" PRIu64 ": ", why.line);
     if (rc && !g->why.rc) {
         if (rc == STATUS_MEMORY)
             problem_memory(&g->why);

@@ -85,9 +85,9 @@ spool_add(struct spool *spool, const struct slice *changes, size_t n,
         n_bytes += changes[i].size;
         if (n_bytes > spool->max_bytes)
             return problem(why, STATUS_UNREACHABLE,
-                           "%llu bytes of changes wait already, %llu at most",
-                           (unsigned long long)spool->n_bytes,
-                           (unsigned long long)spool->max_bytes);
+                           "%" PRIu64 " bytes of changes wait already, %" PRIu64
+                           " at most",
+                           spool->n_bytes, spool->max_bytes);
     }
     rc = db_begin(&spool->db, why);
     if (rc)

@@ -834,11 +834,11 @@ look_at_all(struct watch *w, bool is_start)
     if (n_posted && !directory_tree_is_there(&w->tree))
         return end_gone(w);
     if (n_posted)
-        return fail_watch(
-            w,
-            "%s has no files, but %llu were posted: is a file system not "
-            "mounted? with --allow-empty they are posted as deleted",
-            w->options.dir, (unsigned long long)n_posted);
+        return fail_watch(w,
+                          "%s has no files, but %" PRIu64
+                          " were posted: is a file system not mounted? "
+                          "with --allow-empty they are posted as deleted",
+                          w->options.dir, n_posted);
     if (!sweep_deleted(w, ""))
         return false;
     map_walk (folder, &w->watches.by_wd, of_wd) {

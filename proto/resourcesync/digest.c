@@ -348,10 +348,10 @@ digest_check_add(struct digest_check *digests, struct slice bytes,
 {
     if (digests->length != LENGTH_NONE &&
         bytes.size > digests->length - digests->size)
-        return problem(
-            why, STATUS_INVALID,
-            "is longer than the %llu bytes that the source announced",
-            (unsigned long long)digests->length);
+        return problem(why, STATUS_INVALID,
+                       "is longer than the %" PRIu64
+                       " bytes that the source announced",
+                       digests->length);
     digests->size += bytes.size;
     for (size_t i = 0; i < N_ELEMENTS(checked); i++)
         if (digests->all[i].ctx &&
@@ -365,9 +365,8 @@ digest_check_end(struct digest_check *digests, struct problem *why)
 {
     if (digests->length != LENGTH_NONE && digests->size != digests->length)
         return problem(why, STATUS_INVALID,
-                       "has %llu bytes, the source announced %llu",
-                       (unsigned long long)digests->size,
-                       (unsigned long long)digests->length);
+                       "has %" PRIu64 " bytes, the source announced %" PRIu64,
+                       digests->size, digests->length);
     for (size_t i = 0; i < N_ELEMENTS(checked); i++) {
         const struct computed *one = &digests->all[i];
         unsigned char bytes[EVP_MAX_MD_SIZE];

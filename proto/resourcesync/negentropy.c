@@ -468,8 +468,8 @@ answer_ranges(struct negentropy *n, struct slice message, struct buf *to,
         rc = read_range(&message, &timestamp, &range, why);
         if (!rc && ++n_ranges > n->max_ranges)
             rc = problem(why, STATUS_MALFORMED,
-                         "the message has more than %llu ranges",
-                         (unsigned long long)n->max_ranges);
+                         "the message has more than %" PRIu64 " ranges",
+                         n->max_ranges);
         if (rc || is_cut)
             continue; /* the rest is only checked */
         /* The next range may not fit, or would cost too much. */

@@ -111,8 +111,7 @@ id_sum_text(const struct id_sum *sum)
     struct digest bytes;
 
     id_sum_bytes(sum, &bytes);
-    snprintf(text.text, sizeof(text.text), "%llu-%s",
-             (unsigned long long)sum->n,
+    snprintf(text.text, sizeof(text.text), "%" PRIu64 "-%s", sum->n,
              strchr(digest_text(&bytes).text, ':') + 1);
     return text;
 }
