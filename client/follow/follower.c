@@ -144,8 +144,7 @@ follower_may_compare(const struct td_follower *f)
 const char *
 follower_epoch(const struct td_follower *f, struct position *head)
 {
-    if (!f->offered.position ||
-        position_read(slice_of(f->offered.position), head))
+    if (position_read(slice_of(f->offered.position), head))
         head->epoch[0] = '\0';
     return f->place.order.at.epoch[0] &&
                    !(f->rebase.is_wanted && head->epoch[0])

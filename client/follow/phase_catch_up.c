@@ -19,13 +19,6 @@
  * half of a list of usual size. */
 #define FAR_BEHIND 25000
 
-static bool
-read_head(const struct td_follower *f, struct position *head)
-{
-    return f->offered.position &&
-           !position_read(slice_of(f->offered.position), head);
-}
-
 bool
 catch_up_pays(const struct td_follower *f)
 {
@@ -34,7 +27,8 @@ catch_up_pays(const struct td_follower *f)
 
     return order->is_placed && !f->search.is_caught_up &&
            !f->client->is_catching_up && (f->how.transports & TD_POLL) &&
-           f->offered.change_list_archive && read_head(f, &head) &&
+           f->offered.change_list_archive &&
+           !position_read(slice_of(f->offered.position), &head) &&
            head.seq >= order->at.seq &&
            head.seq - order->at.seq >= FAR_BEHIND &&
            (!order->at.epoch[0] || !strcmp(order->at.epoch, head.epoch));
@@ -100,7 +94,7 @@ begin_catching_up(struct td_follower *f)
 
     follower_enter(f, FOLLOWER_CATCHING_UP);
     f->attempts.n_heard = 0;
-    if (read_head(f, &head))
+    if (!position_read(slice_of(f->offered.position), &head))
         plan.head = head.seq;
     return follower_reads(
                f, list_reader_start(f->client, &plan, on_batch, on_end, f),

@@ -37,8 +37,7 @@ follower_has_beginning(const struct td_follower *f)
 {
     struct position at;
 
-    return f->offered.earliest &&
-           !position_read(slice_of(f->offered.earliest), &at) && !at.seq;
+    return !position_read(slice_of(f->offered.earliest), &at) && !at.seq;
 }
 
 /* TD_BASELINE_FIRST: takes a baseline, unless the follower can begin with the
@@ -107,7 +106,6 @@ take_offer(struct td_follower *f)
     /* The goal is the present head; until_caught_up: the first one that was
      * found. */
     if (!f->how.as_of && !(f->how.until_caught_up && f->place.has_goal) &&
-        f->offered.position &&
         !position_read(slice_of(f->offered.position), &head)) {
         f->place.has_goal = true;
         f->place.goal = head;

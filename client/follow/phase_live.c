@@ -131,8 +131,7 @@ static bool
 knows_start(const struct td_follower *f, struct source_position *start)
 {
     return follower_place(f, start) ||
-           (f->offered.position &&
-            !source_position_read(slice_of(f->offered.position), start));
+           !source_position_read(slice_of(f->offered.position), start);
 }
 
 /* Without a place "now" is what the source has stated. */

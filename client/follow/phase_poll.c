@@ -221,8 +221,7 @@ begin_polling(struct td_follower *f)
     if (f->how.as_of && (f->lists.is_over || !(f->connection.open & TD_POLL)))
         return end_past(f);
     if (!follower_place(f, &place)) {
-        if (!f->offered.position ||
-            source_position_read(slice_of(f->offered.position), &place)) {
+        if (source_position_read(slice_of(f->offered.position), &place)) {
             /* Our clock is better than none. */
             place = (struct source_position){.is_time = true, .is_end = true};
             place.time_us = date_s >= 0 ? date_s * 1000000 : clock_now_us();

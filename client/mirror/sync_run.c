@@ -360,8 +360,8 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     uint64_t n;
     /* All resources come as changes, or have come. */
     bool follows_all =
-        f->is_refiltered || (!f->n_rows && message->position &&
-                             slice_ends(slice_of(message->position), "-0"));
+        f->is_refiltered ||
+        (!f->n_rows && slice_ends(slice_of(message->position), "-0"));
     /* The reading may lack resources that the source has, or has left out more
      * rows than the last one whose deletions counted. */
     bool is_weak = f->is_doubted ||
