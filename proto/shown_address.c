@@ -1,7 +1,5 @@
 #include "proto/shown_address.h"
 
-#include "proto/ascii.h"
-
 /* What ends an address within a sentence. */
 #define ENDS " \t\r\n\"'<>"
 

@@ -41,7 +41,6 @@
 #include "client/baseline/part_queue.h"
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
-#include "client/source/document.h"
 #include "client/source/source_position.h"
 #include "client/survey/survey.h"
 

@@ -25,7 +25,6 @@
 #include "client/history/read_lists.h"
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
-#include "client/source/document.h"
 #include "client/source/source_position.h"
 
 struct history;

@@ -22,11 +22,9 @@
 #include "client/lib/host_places.h"
 #include "client/mirror/change_packages.h"
 #include "client/mirror/file_sync.h"
-#include "client/source/source_position.h"
 #include "client/source/source_sets.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/resourcesync/fragment.h"
 
 /*
  * One set, followed into the database.

@@ -18,7 +18,6 @@
 #include "base/random.h"
 #include "client/lib/pause.h"
 #include "client/lib/set_url.h"
-#include "client/lib/temporary_file.h"
 #include "proto/ascii.h"
 
 /* All posts */

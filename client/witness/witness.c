@@ -5,7 +5,6 @@
 
 #include <openssl/crypto.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/db.h"
 #include "base/file.h"
