@@ -34,33 +34,6 @@ struct mirror {
     char trouble[256];               /* the last one printed; "": none */
 };
 
-/* Opens m->client for the server at `url`, and shows the bar unless m->is_json.
- * `url` NULL: refuses --header, as no server is known. SIGINT and SIGTERM stop
- * the handle, which stays until the process ends: a signal may still come.
- * Prints the reason if the code is not EXIT_GOOD. */
-static enum exit_code
-open_mirror(struct mirror *m, const struct arguments *arguments,
-            const char *url)
-{
-    const struct settings *settings = arguments->shared;
-    enum exit_code code;
-
-    if (!url && settings->n_headers)
-        return bad_usage("--header needs the URL of the source, too: it goes "
-                         "to no other server");
-    if (!url && settings->line.token_file[0])
-        return bad_usage("--token-file needs the URL of the source, too: the "
-                         "token goes to no other server");
-    progress_begin(!m->is_json && !m->has_no_progress);
-    m->client = open_client(arguments, url, &m->trust, &code);
-    if (!m->client)
-        return code;
-    td_limit(m->client, &m->limits);
-    signals_stop_client(m->client);
-    signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
-    return EXIT_GOOD;
-}
-
 /* JSON lines:
  *
  *   {"event":"written","loc":"http://...","path":"...","bytes":12,
@@ -207,6 +180,35 @@ on_event(const struct td_sync_event *event, void *user)
         snprintf(m->as_of, sizeof(m->as_of), "%s", event->as_of);
 }
 
+/* Opens m->client for the server at `url`, and shows the bar unless m->is_json,
+ * and events. `url` NULL: refuses --header, as no server is known. SIGINT and SIGTERM stop
+ * the handle, which stays until the process ends: a signal may still come.
+ * Prints the reason if the code is not EXIT_GOOD. */
+static enum exit_code
+open_mirror(struct mirror *m, const struct arguments *arguments,
+            const char *url)
+{
+    const struct settings *settings = arguments->shared;
+    enum exit_code code;
+
+    if (!url && settings->n_headers)
+        return bad_usage("--header needs the URL of the source, too: it goes "
+                         "to no other server");
+    if (!url && settings->line.token_file[0])
+        return bad_usage("--token-file needs the URL of the source, too: the "
+                         "token goes to no other server");
+    m->sync.on_event = m->audit.on_event = on_event;
+    m->sync.user = m->audit.user = m;
+    progress_begin(!m->is_json && !m->has_no_progress);
+    m->client = open_client(arguments, url, &m->trust, &code);
+    if (!m->client)
+        return code;
+    td_limit(m->client, &m->limits);
+    signals_stop_client(m->client);
+    signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
+    return EXIT_GOOD;
+}
+
 /* tidings sync */
 
 #define ROW_OF struct mirror
@@ -252,8 +254,6 @@ run_sync(const struct arguments *arguments)
     enum exit_code code;
     enum td_status rc;
 
-    m->sync.on_event = on_event;
-    m->sync.user = m;
     code = open_mirror(m, arguments, arguments->operands[0]);
     if (!code &&
         follow_options_check(&how, m->trust.keys, m->sync.filter, &why))
@@ -407,8 +407,6 @@ run_audit(const struct arguments *arguments)
     if (strstr(dir, "://"))
         return bad_usage("audit needs a DIR, after the URL: %s is none", dir);
     m->audit.on_finding = on_finding;
-    m->audit.on_event = on_event;
-    m->audit.user = m;
     code = open_mirror(m, arguments, url);
     if (code)
         return code;
@@ -500,8 +498,6 @@ run_diff(const struct arguments *arguments)
         return bad_usage("%s is of one time, without %s", o[1], o[2]);
     m->is_diff = true;
     m->audit.on_finding = on_finding;
-    m->audit.on_event = on_event;
-    m->audit.user = m;
     code = open_mirror(m, arguments, has_web ? sides[1] : NULL);
     if (code)
         return code;
