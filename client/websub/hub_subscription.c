@@ -419,6 +419,7 @@ hub_subscription_new(const struct hub_subscription_plan *plan, const char *hub,
     struct td_client *client = plan->callback->client;
     struct hub_subscription *l = calloc(1, sizeof(*l));
     unsigned char bytes[SECRET_BYTES];
+    bool is_good;
 
     if (!l)
         return NULL;
@@ -430,17 +431,14 @@ hub_subscription_new(const struct hub_subscription_plan *plan, const char *hub,
     l->route = route_new(plan->callback, plan->max_bytes, on_arrival, l);
     timer_init(&l->wait, client->loop, on_wait, l);
     timer_init(&l->report, client->loop, on_report, l);
-    if (!l->hub || !l->topic || !l->route ||
-        getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
-        hub_subscription_free(l);
-        return NULL;
-    }
-    if (!plan->has_no_secret) {
+    is_good = l->hub && l->topic && l->route &&
+              getrandom(bytes, sizeof(bytes), 0) == sizeof(bytes);
+    if (is_good && !plan->has_no_secret) {
         EVP_EncodeBlock((unsigned char *)stpcpy(l->secret, "whsec_"), bytes,
                         sizeof(bytes));
         l->key.secret = l->secret;
     }
-    if (!begin_request(l, WEBSUB_SUBSCRIBE, l->hub)) {
+    if (!is_good || !begin_request(l, WEBSUB_SUBSCRIBE, l->hub)) {
         hub_subscription_free(l);
         return NULL;
     }
