@@ -63,15 +63,6 @@ document_fetch_free(struct document_fetch *p)
     free(p);
 }
 
-/* Puts the URL before the reason. */
-static void
-end_failed(struct document_fetch *p, struct problem *why)
-{
-    if (why->rc != STATUS_MEMORY)
-        problem_prefix(why, why->rc, "%.*s%s: ", DOCUMENT_URL_QUOTED, p->url,
-                       strlen(p->url) > DOCUMENT_URL_QUOTED ? "..." : "");
-}
-
 /* Ends the document, read or refused. */
 static void
 finish_document(struct document_fetch *p, struct document_fetch_answer *result,
@@ -111,16 +102,17 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
     p->fetch = NULL;
     if (why.rc == STATUS_STOPPED) /* enough has come */
         why.rc = STATUS_OK;
-    if (why.rc)
-        end_failed(p, &why);
-    else if (answer->status == 200)
+    if (!why.rc && answer->status == 200) {
         finish_document(p, &result, &why);
-    else if (answer->status == 304 && p->has_etag)
+    } else if (!why.rc && answer->status == 304 && p->has_etag) {
         result.is_unchanged = true;
-    else {
-        if (fetch_refused(&why, answer) == STATUS_GONE)
+    } else {
+        if (!why.rc && fetch_refused(&why, answer) == STATUS_GONE)
             why.rc = STATUS_REFUSED;
-        end_failed(p, &why);
+        if (why.rc != STATUS_MEMORY)
+            problem_prefix(&why, why.rc, "%.*s%s: ", DOCUMENT_URL_QUOTED,
+                           p->url,
+                           strlen(p->url) > DOCUMENT_URL_QUOTED ? "..." : "");
     }
     p->on_end(&result, &why, p->user);
     document_fetch_free(p);
