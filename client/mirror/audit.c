@@ -571,14 +571,6 @@ staleness_of(struct audit *a, const struct mirror_db_resource *mine,
     return NULL;
 }
 
-/* Lists a resource to be fetched again. */
-static bool
-report_missing(struct audit *a, const struct mirror_db_resource *mine)
-{
-    buf_add(&a->lost, &mine->id, sizeof(mine->id));
-    return mirror_has_all(&a->mine, &a->lost, "the list of lost files");
-}
-
 static bool
 on_original(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
@@ -639,25 +631,28 @@ compare_file(struct audit *a, const char *loc,
     enum mirror_dir_found found =
         mirror_dir_look(a->mine.dir, mine->path, &mark);
     const char *why = staleness_of(a, mine, theirs, &by);
+    enum td_finding finding = TD_STALE;
 
     if (found == MIRROR_DIR_NOTHING) {
-        report_finding(a, TD_MISSING, loc, mine->path, "its file is not there");
-        return report_missing(a, mine);
+        finding = TD_MISSING;
+        why = "its file is not there";
+    } else if (!why) {
+        finding = TD_CORRUPT;
+        why = corruption_of(a, mine, found, &mark, text);
+        if (a->why.rc)
+            return false;
     }
-    if (why) {
-        report_finding(a, TD_STALE, loc, mine->path, why);
-        return true;
-    }
-    why = corruption_of(a, mine, found, &mark, text);
-    if (a->why.rc)
-        return false;
     if (!why) {
         ++*by;
         return !a->options->original ||
                compare_original(a, loc, mine, theirs->wanted.links);
     }
-    report_finding(a, TD_CORRUPT, loc, mine->path, why);
-    return report_missing(a, mine);
+    report_finding(a, finding, loc, mine->path, why);
+    if (finding == TD_STALE)
+        return true;
+    /* It is to be fetched again. */
+    buf_add(&a->lost, &mine->id, sizeof(mine->id));
+    return mirror_has_all(&a->mine, &a->lost, "the list of lost files");
 }
 
 /* Compares one resource; NULL: missing in that database. */
