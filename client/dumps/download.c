@@ -87,16 +87,6 @@ note_name(char name[NAME_MAX + 1], const char *file)
     snprintf(name, NAME_MAX + 1, "%s.of", file);
 }
 
-/* Stores the validator for If-Range (RFC 9110 section 13.1.5): no weak ETag. */
-static void
-keep_validator(struct download *d, const char *etag, const char *last_modified)
-{
-    const char *best = etag[0] == '"' ? etag : last_modified;
-
-    snprintf(d->validator, VALIDATOR_MAX, "%s",
-             strlen(best) < VALIDATOR_MAX ? best : "");
-}
-
 static void
 compose_note(struct buf *to, const struct download *d)
 {
@@ -340,6 +330,9 @@ is_same_coding(const char *a, const char *b)
 static bool
 begin_body(struct download *d, const struct fetch_answer *answer)
 {
+    /* For If-Range (RFC 9110 section 13.1.5): no weak ETag. */
+    const char *validator =
+        answer->etag[0] == '"' ? answer->etag : answer->last_modified;
     char text[100];
 
     if (answer->status == 206 && d->old > 0) {
@@ -359,10 +352,10 @@ begin_body(struct download *d, const struct fetch_answer *answer)
         return fail_other(d, text);
     }
     /* Ranges are of the coded bytes: the file cannot be continued. */
-    if (answer->coding[0] && !d->keeps_coding)
-        keep_validator(d, "", "");
-    else
-        keep_validator(d, answer->etag, answer->last_modified);
+    if ((answer->coding[0] && !d->keeps_coding) ||
+        strlen(validator) >= VALIDATOR_MAX)
+        validator = "";
+    strcpy(d->validator, validator);
     if (answer->length != UINT64_MAX && d->request.length != LENGTH_NONE &&
         answer->length != d->request.length) {
         snprintf(text, sizeof(text),
