@@ -12,7 +12,6 @@ resource_id(struct digest *id, struct slice loc, struct slice hash,
 {
     struct buf text = {.max = FRAGMENT_MAX + HASH_MAX};
     struct digest half;
-    char time[DATETIME_SIZE] = "-";
 
     digest_sha256(id, loc);
     buf_add_slice(&text, loc);
@@ -27,9 +26,9 @@ resource_id(struct digest *id, struct slice loc, struct slice hash,
         else
             buf_add_number(&text, length);
         BUF_ADD(&text, " ");
-        if (lastmod_us != DATETIME_NONE)
-            datetime_write(time, lastmod_us);
-        buf_add(&text, time, lastmod_us != DATETIME_NONE ? DATETIME_SIZE : 1);
+        buf_add_text(&text, lastmod_us == DATETIME_NONE
+                                ? "-"
+                                : datetime_text(lastmod_us).text);
     }
     digest_sha256(&half, buf_slice(&text));
     memcpy(id->bytes + RESOURCE_ID_HALF, half.bytes, RESOURCE_ID_HALF);
