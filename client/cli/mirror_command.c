@@ -180,10 +180,10 @@ on_event(const struct td_sync_event *event, void *user)
         snprintf(m->as_of, sizeof(m->as_of), "%s", event->as_of);
 }
 
-/* Opens m->client for the server at `url`, and shows the bar unless m->is_json,
- * and events. `url` NULL: refuses --header, as no server is known. SIGINT and SIGTERM stop
- * the handle, which stays until the process ends: a signal may still come.
- * Prints the reason if the code is not EXIT_GOOD. */
+/* Opens m->client for the server at `url`, and shows events and, unless
+ * m->is_json, the bar. `url` NULL: refuses --header, as no server is known.
+ * SIGINT and SIGTERM stop the handle, which stays until the process ends: a
+ * signal may still come. Prints the reason if the code is not EXIT_GOOD. */
 static enum exit_code
 open_mirror(struct mirror *m, const struct arguments *arguments,
             const char *url)
