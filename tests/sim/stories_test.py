@@ -47,5 +47,6 @@ def test_stories(first):
 def test_the_plan_of_a_seed_has_each_kind_of_act():
     kinds = {act[0] for seed in range(1, SEEDS + 1) for act in story.plan(seed)}
     assert kinds == {
-        "clock", "crash", "cut", "end", "failing", "follow", "full", "post", "power", "rotate", "silence", "verify", "wait",
+        "clock", "crash", "cut", "end", "failing", "follow", "full", "harvest", "post", "power", "revoke", "rotate", "silence",
+        "verify", "wait",
     }  # fmt: skip

@@ -153,6 +153,8 @@ class World:
             "WORLD_JOURNAL": str(one.journal),
             **(env or {}),
         }
+        if not fork_server.is_ours(str(command[0])):
+            everything["LD_PRELOAD"] = self.library
         with out.open("wb") as to, err.open("wb") as wrong, open(stdin or os.devnull, "rb") as source:
             child = fork_server.start(LEASH, list(map(str, command)), everything, stdin=source, stdout=to, stderr=wrong, cwd=one.folder)
         party = Party(number, name, child, out, err)

@@ -30,12 +30,15 @@ def forget():
     _servers.clear()
 
 
+def is_ours(program):
+    return os.path.dirname(program) == os.path.abspath(os.environ.get("TIDINGS_BIN", ""))
+
+
 def start(leash, argv, env, **how):
     """A Popen of `argv`, with the variables `env` besides this process's."""
     whole = {**os.environ, **(env or {})}
     program = argv[0]
-    is_ours = os.path.dirname(program) == os.path.abspath(os.environ.get("TIDINGS_BIN", ""))
-    if LIBRARY and is_ours and not any(name.startswith(_LOADED) for name in env or ()):
+    if LIBRARY and is_ours(program) and not any(name.startswith(_LOADED) for name in env or ()):
         server = of(program, leash)
         if server.is_ready:
             return _Fork(server, argv, env=whole, **how)
