@@ -10,11 +10,13 @@
 static const char *const names[TRANSPORT_CHOICE_MAX] = {
     "WebSocket", "server-sent events", "long poll", "Change Lists"};
 
-/* -1: it is 0. */
+/* -1: it is 0, or a stream that is shared. */
 static int
 row_of(unsigned transport)
 {
-    return ffs((int)transport) - 1;
+    int row = ffs((int)transport) - 1;
+
+    return row < TRANSPORT_CHOICE_MAX ? row : -1;
 }
 
 unsigned

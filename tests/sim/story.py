@@ -52,6 +52,8 @@ def plan(seed):
         if kind == "post":
             n_posts += 1
             acts.append((kind, n_posts, dice.choice(SIZES), dice.randint(1, POSTERS), steps))
+        elif kind == "power":
+            acts.append((kind, dice.choice(["broker", "broker", "clients"]), steps))
         elif kind in ("follow", "cut", "silence"):
             acts.append((kind, dice.randrange(len(FOLLOWERS)), steps))
         elif kind == "failing":
@@ -148,7 +150,10 @@ class Story(contextlib.AbstractContextManager):
         elif kind == "end":
             w.kill(self.broker, signal.SIGTERM)
         elif kind == "power":
-            w.lose_power("broker")
+            if arguments[0] == "clients":
+                for i in list(self.followers):
+                    self.stop_follower(i)
+            w.lose_power(arguments[0])
         elif kind == "follow":
             if arguments[0] in self.followers:
                 self.stop_follower(arguments[0])

@@ -76,8 +76,8 @@ class Hangs(Exception):
 class Party:
     """A process of the world."""
 
-    def __init__(self, number, name, child, out, err):
-        self.number, self.name, self.child, self.out, self.err = number, name, child, out, err
+    def __init__(self, number, name, child, disk, out, err):
+        self.number, self.name, self.child, self.disk, self.out, self.err = number, name, child, disk, out, err
         self.status = None
 
     @property
@@ -157,7 +157,7 @@ class World:
             everything["LD_PRELOAD"] = self.library
         with out.open("wb") as to, err.open("wb") as wrong, open(stdin or os.devnull, "rb") as source:
             child = fork_server.start(LEASH, list(map(str, command)), everything, stdin=source, stdout=to, stderr=wrong, cwd=one.folder)
-        party = Party(number, name, child, out, err)
+        party = Party(number, name, child, one, out, err)
         self.parties[number] = party
         give_up = time.monotonic() + REAL_S
         while self.shared.processes[number].state != RUNS:
@@ -247,7 +247,7 @@ class World:
         """All processes of a machine end, and its disk keeps what was durable, and a part of the rest."""
         one = self.disk(disk_name)
         for party in self.parties.values():
-            if not party.is_over and str(one.folder) in Path(f"/proc/{party.child.pid}/environ").read_text(errors="replace"):
+            if party.disk is one:
                 self.kill(party)
         self.tell(f"{disk_name} loses power: " + one.lose_power(self.dice))
 
