@@ -217,6 +217,9 @@ class World:
                 return end
             for party in self.parties.values():
                 if not party.is_over and party.child.poll() is not None:
+                    end = self.calls.world_await(ctypes.addressof(self.shared), 0)
+                    if end:
+                        return end  # it has just ended as it should
                     raise Hangs(f"{party.name} died with {party.child.returncode}: {party.errors()[-2000:]}")
             if self.shared.steps != steps:
                 steps, began = self.shared.steps, time.monotonic()
