@@ -151,6 +151,12 @@ world_await(struct world *w, int timeout_ms)
     return (int)w->end;
 }
 
+EXPORT unsigned
+world_size(void)
+{
+    return sizeof(struct world);
+}
+
 EXPORT void
 world_forget(struct world *w, uint32_t ended)
 {

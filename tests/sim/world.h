@@ -135,5 +135,8 @@ int world_await(struct world *world, int timeout_ms);
 /* Marks the process as ended. */
 void world_forget(struct world *world, uint32_t process);
 
+/* The size of struct world, which the operator declares, too. */
+unsigned world_size(void);
+
 /* A number below `n`, of the seed. */
 uint64_t world_random(struct world *world, uint64_t n);

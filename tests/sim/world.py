@@ -16,7 +16,7 @@ from tidings_test.process import LEASH
 
 TASKS, LINKS, PROCESSES, TRACE = 512, 16384, 512, 4096
 NEVER = 2**63 - 1
-READY, RUNS, ENDS = 1, 1, 2
+RUNS = 1
 LIMIT, STILL, EXIT = 1, 2, 3
 SECOND = 10**9
 PERSONALITY = 0x0040000  # ADDR_NO_RANDOMIZE
@@ -119,6 +119,7 @@ class World:
         self.calls.world_run.argtypes = [ctypes.c_void_p, u64, i64]
         self.calls.world_await.argtypes = [ctypes.c_void_p, ctypes.c_int]
         self.calls.world_forget.argtypes = [ctypes.c_void_p, u32]
+        assert ctypes.sizeof(Shared) == self.calls.world_size(), "struct world of world.h is another one"
         s = self.shared
         s.random[0], s.random[1] = self.dice.getrandbits(64), self.dice.getrandbits(64) | 1
         s.now_ns = 1000 * SECOND
