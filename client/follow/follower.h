@@ -95,7 +95,8 @@ struct pusher {
     bool is_nudged;  /* more was reported: does not wait */
 };
 
-/* What reads for the follower, until it ends by itself or is freed. */
+/* An object that reads for the follower. It ends by itself, or the follower frees
+ * it. */
 struct follower_reading {
     void *what; /* NULL: nothing */
     void (*free)(void *what);

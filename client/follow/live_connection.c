@@ -267,7 +267,7 @@ static bool
 hand_over(struct live *live, char *bytes, size_t size)
 {
     if (!live->on_message(bytes, size, live->user)) {
-        live->is_over = live->is_ending; /* whatever it was to end with */
+        live->is_over = live->is_ending; /* for another reason now */
         buf_clear(&live->waiting);
         live_finish(live, LIVE_ENOUGH, "%s", "");
     }

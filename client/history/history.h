@@ -73,7 +73,7 @@ struct history_notes {
      * doubt; or DATETIME_NONE. */
     int64_t begins_us;
 
-    /* What was mended and left out of the lists is added to what it has. */
+    /* Adds the rows of the lists that it mended or left out. */
     struct list_report report;
 };
 

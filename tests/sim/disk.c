@@ -1,6 +1,6 @@
 /*
- * disk.c - the disk of a simulated world: what was written and is not yet
- * durable.
+ * disk.c - the disk of a simulated world, and its writes that are not durable
+ * yet.
  *
  * Files below the folder WORLD_DISK are real ones, so that all calls of the C
  * library work. Each change is also noted in the journal WORLD_JOURNAL, with what

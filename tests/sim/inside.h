@@ -36,8 +36,8 @@ void step(const char *what, int64_t number);
 /* Waits for wake(key), until `until_ns`. False: the time is over. */
 bool wait_for(uint64_t key, int64_t until_ns);
 
-/* What can be polled is known by a bit, of which others may have the same: a poll
- * then looks once more, in vain. */
+/* A poll waits for the bits of its descriptors. Two descriptors may have the same
+ * bit: then a poll looks once more than it has to. */
 enum poll_kind { POLL_LINK, POLL_PORT, POLL_PROCESS };
 
 uint64_t poll_bit(enum poll_kind kind, uint32_t number);

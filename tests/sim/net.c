@@ -708,7 +708,7 @@ epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
         return 0;
     }
     if (i < 0) {
-        /* As the kernel: what cannot be polled is refused. */
+        /* The kernel refuses a file, which nobody can poll. */
         if (real(epoll, EPOLL_CTL_ADD, fd, event))
             return -1;
         real(epoll, EPOLL_CTL_DEL, fd, event);

@@ -2,9 +2,9 @@
  * world.c - the baton, threads, locks and time of a simulated world. See
  * world.h.
  *
- * A lock is taken by trying: whoever fails waits until somebody unlocks it. So
- * the real lock is held as the program sees it, and no thread ever sleeps in the
- * kernel but for its turn.
+ * A thread tries a lock. If another one has it, the thread waits until that one
+ * unlocks it. So the program holds its real locks, and a thread sleeps in the
+ * kernel for its turn alone.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -747,7 +747,7 @@ clock_gettime(clockid_t clock, struct timespec *t)
 
     if (!is_inside())
         return real(clock, t);
-    /* Whoever looks at it again and again sees it go on. */
+    /* A loop that reads the clock until it goes on must end. */
     ns = world->now_ns += LOOK_NS;
     if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
         ns += world->offset_ns;

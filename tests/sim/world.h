@@ -102,7 +102,7 @@ struct world {
  * second path (n_other), the bytes before (n_old) and after (n_new). */
 enum disk_op {
     DISK_WRITE = 1, /* ino, at; old and new */
-    DISK_SIZE,      /* ino: old_size -> at; old: what was cut off */
+    DISK_SIZE,      /* ino: old_size -> at; old: the bytes it lost */
     DISK_SYNC,      /* ino */
     DISK_SYNC_ALL,
     DISK_CREATE, /* path, ino */
