@@ -49,15 +49,14 @@ run_alone(const struct pg_options *options, bool needs_cluster,
 
 /* Beginning */
 
+/* Waits for a record that is being added. */
+#define LOCK_TURN "SELECT one FROM tidings_turn WHERE one = 1 FOR UPDATE"
+
 /* Records were given up behind $1, or may have been ($2): all sets begin new
- * epochs (pg_journal.c: judge_journal). */
+ * epochs, with the next record (pg_journal.c: judge_journal). */
 #define NOTE_EPOCHS                                                    \
     "INSERT INTO tidings_notes SELECT '" PG_EPOCHS "', $1::bigint, ''" \
     " WHERE $2::bigint > 0 ON CONFLICT DO NOTHING"
-
-/* Whatever the brokers know of the journal, they look again if $1 > 0. */
-#define LOOK_AGAIN \
-    "UPDATE tidings_brokers SET instance = '' WHERE $1::bigint > 0"
 
 enum status
 pg_cluster_begin_epochs(const struct pg_options *options,
@@ -66,8 +65,8 @@ pg_cluster_begin_epochs(const struct pg_options *options,
     const uint64_t n = 1;
     const struct pg_statement statements[] = {
         {"BEGIN"},
+        {LOCK_TURN},
         {NOTE_EPOCHS, DB_VALUES(place->n, n)},
-        {LOOK_AGAIN, DB_VALUES(n)},
         {"COMMIT"},
     };
 
@@ -142,7 +141,7 @@ take_journal(struct returning *r, const char *public_url,
     char url[512], runs[256] = "";
     const struct pg_statement look[] = {
         {"BEGIN"},
-        {"SELECT one FROM tidings_turn WHERE one = 1 FOR UPDATE"},
+        {LOCK_TURN},
         {"SELECT n, chain, public_url FROM " LAST " AS last, tidings_cluster",
          .into = DB_INTO(&r->end.n, &r->end.chain, &url),
          .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
@@ -515,7 +514,7 @@ pg_cluster_leave(const struct pg_options *options, struct pg_leaving *l,
     struct leaving_rows rows = {.n_own = 0};
     const struct pg_statement look[] = {
         {"BEGIN"},
-        {"SELECT one FROM tidings_turn WHERE one = 1 FOR UPDATE"},
+        {LOCK_TURN},
         {"SELECT n, chain FROM " LAST " AS last",
          .into = DB_INTO(&l->end.n, &l->end.chain)},
         {"SELECT count(*) FILTER (WHERE name = $1),"
@@ -532,7 +531,6 @@ pg_cluster_leave(const struct pg_options *options, struct pg_leaving *l,
     const struct pg_statement go[] = {
         {"DELETE FROM tidings_brokers WHERE name = $1", who},
         {NOTE_EPOCHS, DB_VALUES(l->end.n, l->gives_up)},
-        {LOOK_AGAIN, DB_VALUES(l->gives_up)},
         {"COMMIT"},
     };
     static const struct pg_statement end[] = {
@@ -553,7 +551,7 @@ pg_cluster_leave(const struct pg_options *options, struct pg_leaving *l,
     if (!rc && l->is_last)
         rc = l->release(l->user, why);
     if (!rc)
-        rc = l->is_last ? pg_run(&c, end, 2, why) : pg_run(&c, go, 4, why);
+        rc = l->is_last ? pg_run(&c, end, 2, why) : pg_run(&c, go, 3, why);
     pg_close(&c);
     return rc;
 }

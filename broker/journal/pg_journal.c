@@ -81,6 +81,11 @@
  * turn if its line needs longer. */
 #define STAMP_US 30000000
 
+/* Whoever gives records up leaves this note, which goes in the turn whose record
+ * begins the epochs. No other record is added meanwhile, by a broker that has
+ * not seen the note: its append fails, and its next turn looks. */
+#define EPOCHS "FROM tidings_notes WHERE stream = '" PG_EPOCHS "'"
+
 /* Adds a record within a turn, or without one if no broker has the turn: that
  * broker would be first. The values are those of PG_APPEND_IF, the instance $6,
  * the chain of the record before, $7, and how old its time may be, $8. */
@@ -91,7 +96,8 @@
                  " AND 1 = (SELECT one FROM"                               \
                  " tidings_turn WHERE one = 1 AND EXISTS"                  \
                  " (SELECT FROM tidings_brokers WHERE name = $4::text AND" \
-                 "  instance = $6::text) FOR UPDATE SKIP LOCKED)")
+                 "  instance = $6::text) FOR UPDATE SKIP LOCKED)"          \
+                 " AND NOT EXISTS (SELECT " EPOCHS ")")
 
 /* What the next record is likely to end with, $1, as a setting of the session:
  * in no table, so nobody writes, or may write, more for it. A setting is text.
@@ -145,10 +151,6 @@
     "  ORDER BY n DESC LIMIT 1) AS t"                                       \
     " WHERE b.n > t.n OR (b.server <> $1::bigint AND b.name <> $2::text)"   \
     " ORDER BY b.n > t.n DESC, b.n DESC LIMIT 1"
-
-/* `cluster leave` leaves this note, which goes in the turn whose record begins
- * the epochs. */
-#define EPOCHS "FROM tidings_notes WHERE stream = '" PG_EPOCHS "'"
 
 #define CLOCK                                                      \
     "SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint" \
@@ -206,9 +208,11 @@ struct pg_journal {
     int64_t asked_turn_us;      /* when the log asked for it; steady clock */
     int64_t turn_now_us;        /* of the last turn */
     int64_t had_turn_us;        /* when it began; steady clock */
-    bool is_alone;   /* that turn brought no records, and the journal has kept
+    bool is_alone;    /* that turn brought no records, and the journal has kept
                           all that this broker appended since */
-    bool has_judged; /* this session of the turns has, and none failed since */
+    bool has_judged;  /* this session of the turns has, and none failed since */
+    bool was_refused; /* the last append was: another broker was first, or
+                          there is a note of new epochs */
     bool begins_epochs;       /* the turn does */
     bool is_presumed;         /* the log has no turn, and appends */
     bool was_early;           /* a large record was sent without the turn, and
@@ -445,6 +449,16 @@ is_judged(struct pg_journal *j)
     return load_relaxed(&j->judged) == j->turns.server;
 }
 
+/* Of a turn that began at number `before`. The clock may be set at any time; and
+ * nobody was first if there is no record. */
+static bool
+needs_judgement(struct pg_journal *j, const struct reading *r, uint64_t before)
+{
+    return !is_judged(j) || !j->has_judged ||
+           (j->was_refused && r->read.n == before) ||
+           r->now_us > clock_now_us() + j->turns.options.clock_us;
+}
+
 /* Sends what is known of the next record, reads all that is there, and then
  * takes the turn. */
 static enum status
@@ -452,7 +466,7 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
 {
     const struct pg_statement stage = {STAGE, DB_VALUES(j->bulk)};
     int64_t until_us;
-    uint64_t allowed = TURN_BYTES;
+    uint64_t allowed = TURN_BYTES, before = r->read.n;
     enum status rc = STATUS_OK;
 
     if (j->bulk.size > 0 || j->is_staged) { /* an old one makes room */
@@ -479,11 +493,10 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
     }
     if (!rc && !digest_is_equal(&r->chain, &r->read.chain))
         rc = say_different(why, r->end);
-    /* Its clock may be set at any time. */
-    if (!rc && (!is_judged(j) || !j->has_judged ||
-                r->now_us > clock_now_us() + j->turns.options.clock_us))
+    if (!rc && needs_judgement(j, r, before))
         rc = judge_journal(j, &j->turns, why);
     j->has_judged = !rc;
+    j->was_refused &= rc != STATUS_OK;
     return rc;
 }
 
@@ -601,6 +614,7 @@ note_appended(struct pg_journal *j, enum status rc)
 {
     if (rc)
         j->is_alone = false;
+    j->was_refused = rc == STATUS_CONFLICT;
     if (rc == STATUS_IO) {
         store_relaxed(&j->own_pid, 0);
         pg_look(&j->journal); /* the record may be there */

@@ -1478,6 +1478,28 @@ def test_a_copy_with_another_history_that_is_given_up_begins_new_epochs(cluster)
         assert epoch(broker, "news") == epoch(one, "news") != before
 
 
+# Whoever gives records up leaves the note while the others post: their very next record
+# begins the epochs, whatever they knew of the journal.
+def test_no_record_goes_between_a_note_and_its_epochs(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a"), cluster.start("b")
+    entries = 0
+    for broker in one, one, two, one:
+        before = epoch(one, "news") if entries else None
+        Set(broker, "news").post(2)  # it may presume the next turn
+        cluster.query("INSERT INTO tidings_notes VALUES('epochs', 1, '')")
+        receipt = Set(broker, "news").post(1)
+        entries += 3
+        assert receipt.last == entries
+        assert receipt.epoch != before
+        wait_last(one, "news", entries)
+        assert Set(one, "news").state()["follows"].endswith(f"-{entries - 1}")
+        assert Set(broker, "news").post(1).epoch == receipt.epoch
+        entries += 1
+        wait_last(one, "news", entries)
+    assert cluster.query("SELECT count(*) FROM tidings_notes WHERE stream = 'epochs'") == ["0"]
+
+
 # A kill between any two moves of files: the next start goes on.
 def test_a_broker_that_died_while_it_joined_goes_on(cluster, run):
     cluster.init(cluster.path / "a" / "data")
