@@ -112,9 +112,15 @@ read_filed(struct set *set, const struct head *head, const char *name)
 }
 
 uint64_t
+checkpoint_of_lists(struct set *set, const struct head *head)
+{
+    return read_filed(set, head, LOG_CHECKPOINT);
+}
+
+uint64_t
 checkpoint_filed(struct set *set, const struct head *head)
 {
-    uint64_t size = read_filed(set, head, LOG_CHECKPOINT);
+    uint64_t size = checkpoint_of_lists(set, head);
     uint64_t witnessed = read_filed(set, head, LOG_WITNESSED);
 
     return witnessed > size ? witnessed : size;
@@ -162,7 +168,7 @@ static enum status
 write_file(struct set *set, const struct head *head, struct problem *why)
 {
     struct buf text = {.max = CHECKPOINT_MAX}, room = {.max = CHECKPOINT_MAX};
-    uint64_t last = read_filed(set, head, LOG_CHECKPOINT);
+    uint64_t last = checkpoint_of_lists(set, head);
     struct tree_view view;
     struct note note;
     enum status rc = checkpoint_open_tree(
@@ -412,7 +418,7 @@ lacks_file(struct set *set, const struct head *head)
          (!n->is_known || n->seq < head->list_after)))
         return false;
     if (n->filed == 0)
-        n->filed = read_filed(set, head, LOG_CHECKPOINT);
+        n->filed = checkpoint_of_lists(set, head);
     return head->list_after != n->filed;
 }
 

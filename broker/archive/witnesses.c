@@ -14,6 +14,11 @@
 #define LOOK_US    ((int64_t)1000000)
 #define TIMEOUT_US ((int64_t)10000000)
 
+/* So long an end waits for its file, which is to have its cosignatures, and for
+ * witnesses that read on: who has cosigned the next candidate cosigns no end
+ * before it. */
+#define END_US (2 * TIMEOUT_US)
+
 /* Cosignatures of one witness take some hundred bytes. */
 #define ANSWER_MAX ((size_t)16 * 1024)
 
@@ -39,6 +44,7 @@ struct standing {
     bool is_at_work;   /* its thread asks: the candidate stays */
     bool is_done;      /* it has cosigned the candidate */
     bool was_asked;    /* or it has failed to */
+    bool is_later;     /* it has put the candidate off */
 };
 
 /* A set, and its candidate. */
@@ -47,6 +53,7 @@ struct candidate {
     uint64_t size; /* 0: none */
     int64_t us;    /* T(size) */
     int64_t due_us;
+    int64_t end_us;  /* that an end waits for; steady clock */
     struct buf text; /* signed by the log, with the cosignatures; empty: there
                         are none, or all are in the file */
     bool is_news;    /* the file lacks some of them */
@@ -199,6 +206,23 @@ find_candidate(struct witnesses *w, struct set *set, const struct head *head)
     return c;
 }
 
+static bool
+is_asked_for(const struct witnesses *w, const struct candidate *c,
+             const struct head *head, int64_t now_us)
+{
+    bool is_end = now_us < c->end_us;
+
+    if (is_end && checkpoint_of_lists(c->set, head) < c->size)
+        return true;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct standing *s = &c->of[i];
+
+        if (s->is_at_work || !s->was_asked || (is_end && s->is_later))
+            return true;
+    }
+    return false;
+}
+
 /* Gives the set its next candidate, unless the present one is still asked for.
  */
 static bool
@@ -216,17 +240,17 @@ look_at_set(struct set *set, const struct head *head, void *user)
     is_end = head->list_after > c->size;
     if (!is_end && now_us < c->due_us)
         return true;
-    for (size_t i = 0; i < w->n; i++)
-        if (c->size > 0 && (c->of[i].is_at_work || !c->of[i].was_asked))
-            return true;
+    if (c->size > 0 && is_asked_for(w, c, head, now_us))
+        return true;
     c->size = is_end ? head->list_after : head->last;
     c->us = is_end ? head->list_from_us : head->last_us;
+    c->end_us = is_end ? now_us + END_US : 0;
     if (!is_end)
         c->due_us = now_us + w->registry->config->checkpoint_every_us;
     buf_clear(&c->text);
     c->is_news = false;
     for (size_t i = 0; i < w->n; i++)
-        c->of[i].is_done = c->of[i].was_asked = false;
+        c->of[i].is_done = c->of[i].was_asked = c->of[i].is_later = false;
     return true;
 }
 
@@ -292,6 +316,9 @@ pause_set(struct witness *me, const struct candidate *c, struct standing *s,
              "a witness does not cosign a set, and will be asked again",
              diag_text("witness", me->key.name), diag_text("set", c->set->name),
              diag_text("answer", text));
+    pthread_mutex_lock(&me->all->lock);
+    s->is_later = is_later;
+    pthread_mutex_unlock(&me->all->lock);
     s->retry_us = backoff_next(
         clock_steady_us(), backoff_pause(pauses, s->failures, random_u32()),
         call->retry_after_us, clock_steady_us() + 24 * HOUR_US);
@@ -411,6 +438,7 @@ keep_cosignature(struct witness *me, struct candidate *c,
             buf_add_slice(&c->text, buf_slice(checkpoint));
         buf_add_slice(&c->text, buf_slice(&line));
         s->is_done = c->is_news = true;
+        s->is_later = false;
         pthread_mutex_unlock(&me->all->lock);
         s->size = c->size;
         s->failures = 0;

@@ -9,10 +9,11 @@
  *
  * A set that is not private has a candidate when a list has closed (its end),
  * and each --checkpoint-every if its log has grown. All witnesses are asked for
- * the same candidate, so that it gets the cosignatures of all. The file is
- * written when each of them was asked, and again when a late one comes. A set
- * that rests causes no traffic. A private set has none: its name and its size
- * are nobody's business.
+ * the same candidate, so that it gets the cosignatures of all. An end waits some
+ * seconds for a witness that answers 429 or 503, as one that reads on. The file
+ * is written when each of them was asked, and again when a late one comes. A
+ * set that rests causes no traffic. A private set has none: its name and its
+ * size are nobody's business.
  *
  * A witness knows the sets that its operator has named. So 404 makes the
  * set wait for an hour at that witness, then longer, up to a day; other

@@ -321,6 +321,35 @@ def test_a_witness_that_is_down_is_asked_again_and_added(news, start_witness, lo
     news.broker.wait_said("a witness cosigns again")
 
 
+# A witness reads on, and puts the end of the closed lists off. It cosigns no end behind a
+# later size, so that has to wait.
+@pytest.mark.parametrize("status", (429, 503))
+def test_an_end_waits_for_a_witness_that_reads_on(news, start_witness, log_key, status):
+    def answer(body):
+        size = text_of(body).split("\n")[1]
+        if size == "100" and sizes.count("100") < 2:
+            sizes.append(size)
+            return answered(status, "reads on\n")
+        sizes.append(size)
+        return answered(200, signer.cosign(text_of(body)))
+
+    sizes = []
+    one = start_witness(log_key(news), f"{news.broker.url}/")
+    slow = Peer(answer)
+    try:
+        restart(news.broker, "--witness", f"{one.option} {slow.url} {signer.verifier}")
+        witnessed(news, 3)
+        news.post(117)
+        witnessed(news, 120)
+        assert sizes == ["3", "100", "100", "100", "120"]
+        file = news.broker.data / "sets/news/changes/checkpoint"
+        assert check_cosigned(file.read_text(), one.verifier)
+        assert check_cosigned(file.read_text(), signer.verifier)
+        assert text_of(f"\n\n{file.read_text()}").split("\n")[1] == "100"
+    finally:
+        slow.end()
+
+
 def test_unknown_and_private_sets_do_not_bother_a_witness(start_broker):
     stranger = Peer(lambda body: answered(404, "who?\n"))
     try:
