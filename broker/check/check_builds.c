@@ -270,9 +270,10 @@ check_dump(struct build_check *b)
     struct buf text = {.max = ZFILE_PLAIN_MAX},
                manifest = {.max = ZFILE_PLAIN_MAX};
     struct slice rest;
-    uint64_t part = 0;
+    uint64_t part = 0, last;
 
     check_document(b, GENERATION_DOCUMENT, 1, &text);
+    last = b->reached;
     b->reached = b->build.after;
     rest = buf_slice(&text);
     while (rest.size > 0) {
@@ -292,6 +293,8 @@ check_dump(struct build_check *b)
         check_document(b, GENERATION_MANIFEST, ++part, NULL);
         check_package(b, part, rest, rest);
     }
+    if (part == 0) /* no resource is left */
+        b->reached = last;
     if (text.size > 0 && part != b->build.parts)
         inspection_find(b->in, FINDING_BUILD, b->folder,
                         "its document names %" PRIu64

@@ -239,15 +239,15 @@ judge_build(struct names *n, struct entry *e)
     uint64_t number;
     bool is_dump = n->kind != GENERATION_RESOURCELIST;
 
-    if (e->is_dir || !read_number(e->name, &number, &end) || number > n->parts)
+    if (e->is_dir || !read_number(e->name, &number, &end))
         return JUDGED_ORPHAN;
     rest = slice_of(end);
     if (slice_ends(rest, VAULT_STUB))
         rest.size -= strlen(VAULT_STUB);
-    if (slice_is(rest, ".xml.gz"))
-        return is_dump && number != 1 ? JUDGED_ORPHAN : JUDGED_KNOWN;
+    if (slice_is(rest, ".xml.gz")) /* a dump of no resource has it, too */
+        return known_if(is_dump ? number == 1 : number <= n->parts);
     return known_if(
-        is_dump && number > 0 &&
+        is_dump && number > 0 && number <= n->parts &&
         (slice_is(rest, ".zip") || slice_is(rest, "-manifest.xml.gz")));
 }
 

@@ -882,6 +882,11 @@ def test_a_broker_is_sound_running_stopped_and_killed(start_broker, options):
             one.rotate()
         one.build("resourcelist")
     news.build("resourcedump")
+    empty = broker.set("empty")
+    empty.create(content="inline")
+    empty.receipt(empty.send({"loc": "http://example.com/gone", "change": "deleted"}))
+    for kind in ("resourcelist", "resourcedump"):
+        empty.build(kind)
     again.wait_list_files(4)  # a removed set gets no more
     again.delete()
     again.post()
@@ -901,7 +906,7 @@ def test_a_broker_is_sound_running_stopped_and_killed(start_broker, options):
     broker.stop()
     status, findings, summary = check(broker.data, *options)
     assert (status, findings) == (0, [])
-    assert ": 3 sets, " in summary
+    assert ": 4 sets, " in summary
 
 
 def test_a_restored_directory_is_sound(sound, tmp_path, run):
