@@ -194,8 +194,8 @@ lane_set_refused(struct lane *lane, int reason)
 
 /* Rows of mqtt.db */
 
-/* Has mqtt.db note a new lane before any message of it. `is_firm`: its
- * beginning could not be computed again after a crash. */
+/* Has mqtt.db note a new lane before any message of it. `is_firm`: without its
+ * row the next start would let it begin elsewhere. */
 static void
 note_beginning(struct lane *lane, bool is_firm)
 {
@@ -369,7 +369,7 @@ release_lane(struct lane *lane)
     set_withheld(lane, false);
     if (lane->is_unseen) {
         lane->is_unseen = false;
-        note_beginning(lane, lane_acked(lane) > 0);
+        note_beginning(lane, lane->is_older || lane_acked(lane) > 0);
     }
     watch_log(lane);
     lane_note_position(lane);
@@ -434,11 +434,11 @@ attach_set(struct lane *lane, struct set *set, const struct head *head)
         /* A set that is older than the bridge, and of which it has published
          * nothing. The first look decides, not the time alone: a clock may be
          * set back. */
-        if (!out->news.has_looked && !lane->is_kept &&
-            head->created_us <= out->row.since_us)
+        lane->is_older = head->created_us <= out->row.since_us;
+        if (!out->news.has_looked && !lane->is_kept && lane->is_older)
             at = out->config->begins_at_start ? head->earliest : head->last;
         start_lane(lane, head->origin, at);
-        note_beginning(lane, at > 0);
+        note_beginning(lane, lane->is_older);
     } else if (is_new && lane_acked(lane) > head->last) {
         /* The log is older than the bridge: an older copy of the data. */
         DIAG(DIAG_WARNING, "bridge",

@@ -88,6 +88,8 @@ struct lane {
     bool is_kept;     /* mqtt.db has a row */
     bool is_withheld; /* it has a set, without the right to publish that; under
                          out->mutex */
+    bool is_older;    /* than the bridge, says the set's clock: without a row it
+                         would begin at the set's head */
     bool is_unseen;   /* it is withheld, and of a private set that the bridge
                          never had the right to publish: neither the MQTT
                          broker nor mqtt.db has the name */

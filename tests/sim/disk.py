@@ -40,7 +40,7 @@ class Disk:
             if op == SYNC:
                 writes.pop(ino, None)
                 folder = self.path_of_folder(ino)
-                names = [x for x in names if not x[1] <= {folder}] if folder else names
+                names = without_synced(names, folder) if folder else names
             elif op == SYNC_ALL:
                 writes, names = {}, []
             elif op in (WRITE, SIZE):
@@ -103,6 +103,13 @@ class Disk:
             elif op == RMDIR:
                 os.mkdir(path)
         return len(lost)
+
+
+def without_synced(names, folder):
+    """A file that came from another folder is here then, and its former name was."""
+    came = [x for x in names if x[0][0] == RENAME and os.path.dirname(x[0][6]) == folder]
+    former = {record[5] for record, _ in came}
+    return [x for x in names if not x[1] <= {folder} and x not in came and x[0][5] not in former]
 
 
 def lose_writes(path, changes, dice):

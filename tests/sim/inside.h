@@ -84,9 +84,5 @@ struct fd *fd_of(int fd);
 /* Of close: forgets it. */
 void net_close(int fd);
 
-/* Returns what poll would; lowers *until_ns to the moment at which bytes that are
- * under way can be read, and adds to *interest what may change it. */
-short net_ready(int fd, short events, int64_t *until_ns, uint64_t *interest);
-
 /* Reads or writes of a file of the disk. False: it is none. */
 bool disk_write(int fd, const void *bytes, size_t size, int64_t at, ssize_t *n);

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
@@ -34,6 +35,7 @@
 #define PORT_FIRST 20000 /* of those that connect */
 
 static struct fd fds[FDS];
+static int epoll_end; /* behind the last one that is an epoll */
 
 struct fd *
 fd_of(int fd)
@@ -105,13 +107,33 @@ port_of(const struct fd *f, int side)
                        : world->links[f->link].port;
 }
 
+/* The name of a listener: a socket of the file system keeps its own. Returns its
+ * port; those of the file system are behind all others. */
+static unsigned
+name_of(const struct sockaddr *address, socklen_t *size,
+        struct sockaddr_un *name)
+{
+    unsigned port = 0;
+
+    if (address->sa_family == AF_UNIX) {
+        memcpy(name, address, *size);
+        for (const char *c = name->sun_path; *c; c++)
+            port = port * 31 + (unsigned char)*c;
+        return WORLD_PORTS + port % WORLD_PORTS;
+    }
+    port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
+    *size = write_name(name, 'l', port);
+    return port;
+}
+
 EXPORT int
 socket(int domain, int type, int protocol)
 {
     int fd;
     REAL(socket);
 
-    if (!is_inside() || (domain != AF_INET && domain != AF_INET6))
+    if (!is_inside() || (domain != AF_INET && domain != AF_INET6 &&
+                         (domain != AF_UNIX || (type & 0xff) != SOCK_STREAM)))
         return real(domain, type, protocol);
     if (domain == AF_INET6 || (type & 0xff) != SOCK_STREAM) {
         errno = EAFNOSUPPORT;
@@ -129,15 +151,14 @@ EXPORT int
 bind(int fd, const struct sockaddr *address, socklen_t size)
 {
     struct fd *f = net_of(fd);
-    struct sockaddr_un name;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
     int port;
     REAL(bind);
 
     if (!f)
         return real(fd, address, size);
-    port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
+    port = (int)name_of(address, &size, &name);
     step("bind", port);
-    size = write_name(&name, 'l', (unsigned)port);
     if (real(fd, (struct sockaddr *)&name, size)) {
         int first = 0;
 
@@ -156,7 +177,7 @@ EXPORT int
 connect(int fd, const struct sockaddr *address, socklen_t size)
 {
     struct fd *f = net_of(fd);
-    struct sockaddr_un name;
+    struct sockaddr_un own, name = {.sun_family = AF_UNIX};
     unsigned port;
     uint32_t n;
     REAL(connect);
@@ -166,7 +187,7 @@ connect(int fd, const struct sockaddr *address, socklen_t size)
         return real(fd, address, size);
     if (!real_bind)
         real_bind = (__typeof__(real_bind))world_symbol("bind");
-    port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
+    port = name_of(address, &size, &name);
     step("connect", port);
     if (f->link) {
         errno = EISCONN;
@@ -175,9 +196,7 @@ connect(int fd, const struct sockaddr *address, socklen_t size)
     n = world->n_links + 1;
     if (n == WORLD_LINKS)
         abort();
-    size = write_name(&name, 'c', n);
-    real_bind(fd, (struct sockaddr *)&name, size);
-    size = write_name(&name, 'l', port);
+    real_bind(fd, (struct sockaddr *)&own, write_name(&own, 'c', n));
     if (real(fd, (struct sockaddr *)&name, size)) {
         if (errno == EAGAIN)
             errno = ETIMEDOUT; /* the other side accepts no more */
@@ -296,14 +315,12 @@ is_held_back(const struct fd *f, int64_t *until_ns)
 {
     const struct world_link *link = link_of(f);
 
-    if (!link)
-        return false;
+    if (!link || (!link->is_cut && !link->is_silent &&
+                  link->visible_ns[f->side] <= world->now_ns))
+        return false; /* and errno stays: OpenSSL reads it beside 0 bytes */
     errno = link->is_cut ? ECONNRESET : EAGAIN;
-    if (link->is_cut || link->is_silent)
-        return true;
-    if (link->visible_ns[f->side] <= world->now_ns)
-        return false;
-    if (link->visible_ns[f->side] < *until_ns)
+    if (!link->is_cut && !link->is_silent &&
+        link->visible_ns[f->side] < *until_ns)
         *until_ns = link->visible_ns[f->side];
     return true;
 }
@@ -538,27 +555,41 @@ writev(int fd, const struct iovec *parts, int n)
 
 /* Waits */
 
-short
-net_ready(int fd, short events, int64_t *until_ns, uint64_t *interest)
-{
-    struct fd *f = fd_of(fd);
-    struct pollfd p = {fd, events, 0};
-    const struct world_link *link = link_of(f);
+static int look_at_rows(const struct fd *e, int first,
+                        struct epoll_event *events, int max, int64_t *until_ns,
+                        uint64_t *interest);
 
-    if (f && f->kind == FD_EPOLL) {
-        for (int i = 0; i < f->n_rows; i++)
-            if (net_ready(f->rows[i].fd, (short)f->rows[i].events, until_ns,
-                          interest))
-                return POLLIN;
-        return 0;
+/* What poll would return; lowers *until_ns to the moment at which bytes that are
+ * under way can be read, and adds to *interest what may change it. */
+static int
+look(struct pollfd *all, nfds_t n, int64_t *until_ns, uint64_t *interest)
+{
+    int n_ready = 0;
+
+    syscall(SYS_poll, all, n, 0);
+    for (nfds_t i = 0; i < n; i++) {
+        struct pollfd *p = &all[i];
+        struct fd *f = fd_of(p->fd);
+        const struct world_link *link = link_of(f);
+        struct epoll_event one;
+
+        if (p->fd < 0)
+            continue;
+        if (f && f->kind == FD_EPOLL)
+            p->revents =
+                (short)(look_at_rows(f, 0, &one, 1, until_ns, interest) ? POLLIN
+                                                                        : 0);
+        else
+            *interest |= bit_of(f);
+        if (link && link->is_cut)
+            p->revents =
+                (short)((p->events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP);
+        else if (p->revents & (POLLIN | POLLHUP | POLLRDHUP) &&
+                 is_held_back(f, until_ns))
+            p->revents &= (short)~(POLLIN | POLLHUP | POLLRDHUP);
+        n_ready += p->revents != 0;
     }
-    *interest |= bit_of(f);
-    if (link && link->is_cut)
-        return (short)((events & (POLLIN | POLLOUT)) | POLLERR | POLLHUP);
-    syscall(SYS_poll, &p, 1, 0);
-    if (p.revents & (POLLIN | POLLHUP | POLLRDHUP) && is_held_back(f, until_ns))
-        p.revents &= (short)~(POLLIN | POLLHUP | POLLRDHUP);
-    return p.revents;
+    return n_ready;
 }
 
 static int64_t
@@ -574,14 +605,8 @@ poll_until(struct pollfd *all, nfds_t n, int64_t until_ns)
     for (;;) {
         int64_t soonest = until_ns;
         uint64_t interest = 0;
-        int ready = 0;
+        int ready = look(all, n, &soonest, &interest);
 
-        for (nfds_t i = 0; i < n; i++) {
-            all[i].revents = all[i].fd < 0 ? 0
-                                           : net_ready(all[i].fd, all[i].events,
-                                                       &soonest, &interest);
-            ready += all[i].revents != 0;
-        }
         if (ready || world->now_ns >= until_ns)
             return ready;
         wait_event(interest, soonest);
@@ -668,9 +693,18 @@ epoll_create1(int flags)
     REAL(epoll_create1);
 
     fd = real(flags);
-    if (is_inside() && fd >= 0 && fd < FDS)
+    if (is_inside() && fd >= 0 && fd < FDS) {
         fds[fd] = (struct fd){.kind = FD_EPOLL};
+        epoll_end = fd >= epoll_end ? fd + 1 : epoll_end;
+    }
     return fd;
+}
+
+EXPORT int
+epoll_create(int size)
+{
+    (void)size;
+    return epoll_create1(0);
 }
 
 static int
@@ -721,6 +755,29 @@ epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
     return 0;
 }
 
+/* Fills `events`, from row `first` on. */
+static int
+look_at_rows(const struct fd *e, int first, struct epoll_event *events, int max,
+             int64_t *until_ns, uint64_t *interest)
+{
+    struct pollfd *all = malloc((size_t)e->n_rows * sizeof(*all));
+    int n = 0;
+
+    for (int i = 0; i < e->n_rows; i++) {
+        const struct epoll_row *row = &e->rows[(first + i) % e->n_rows];
+
+        all[i] = (struct pollfd){row->fd, (short)row->events, 0};
+    }
+    look(all, (nfds_t)e->n_rows, until_ns, interest);
+    for (int i = 0; i < e->n_rows && n < max; i++)
+        if (all[i].revents)
+            events[n++] = (struct epoll_event){
+                .events = (uint32_t)(unsigned short)all[i].revents,
+                .data.u64 = e->rows[(first + i) % e->n_rows].data};
+    free(all);
+    return n;
+}
+
 EXPORT int
 epoll_pwait(int epoll, struct epoll_event *events, int max, int ms,
             const sigset_t *mask)
@@ -736,19 +793,9 @@ epoll_pwait(int epoll, struct epoll_event *events, int max, int ms,
     for (;;) {
         int64_t soonest = until_ns;
         uint64_t interest = 0;
-        int n = 0,
-            first = e->n_rows ? (int)random_below((uint64_t)e->n_rows) : 0;
+        int first = e->n_rows ? (int)random_below((uint64_t)e->n_rows) : 0;
+        int n = look_at_rows(e, first, events, max, &soonest, &interest);
 
-        for (int i = 0; i < e->n_rows && n < max; i++) {
-            const struct epoll_row *row = &e->rows[(first + i) % e->n_rows];
-            short ready =
-                net_ready(row->fd, (short)row->events, &soonest, &interest);
-
-            if (ready)
-                events[n++] = (struct epoll_event){
-                    .events = (uint32_t)(unsigned short)ready,
-                    .data.u64 = row->data};
-        }
         if (n || world->now_ns >= until_ns)
             return n;
         wait_event(interest, soonest);
@@ -785,7 +832,7 @@ forget(int fd)
 
     if (!f)
         return;
-    for (int i = 0; i < FDS; i++) {
+    for (int i = 0; i < epoll_end; i++) {
         int row = fds[i].kind == FD_EPOLL ? find_row(&fds[i], fd) : -1;
 
         if (row >= 0)
@@ -810,6 +857,24 @@ close(int fd)
         step("close", fd);
     }
     return rc;
+}
+
+#define LOCK_NS 1000000 /* until it is tried again */
+
+EXPORT int
+flock(int fd, int operation)
+{
+    REAL(flock);
+
+    if (!is_inside() || operation & (LOCK_NB | LOCK_UN))
+        return real(fd, operation);
+    step("flock", fd);
+    while (real(fd, operation | LOCK_NB)) {
+        if (errno != EWOULDBLOCK)
+            return -1;
+        wait_for(0, world->now_ns + LOCK_NS);
+    }
+    return 0;
 }
 
 /* The C library closes these itself. */

@@ -36,6 +36,22 @@ def test_a_broker_that_dies_at_any_step_of_a_handshake(place):
             one.watch()
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_bridge_publishes_what_came_right_before_a_loss_of_power(place, seed):
+    """Of a set that is older than the bridge: its first look says where it begins, and no later one."""
+    with story.Story(place.folder / f"bridge{seed}", place.library, place.programs, place.template, seed) as one:
+        one.has_mqtt = True
+        one.start_mqtt()
+        one.start_broker()
+        one.world.run(seconds=5)
+        one.act("post", 1, 1, 1)
+        party = one.posts[1][0]
+        one.wait(60, lambda: party.is_over, "the post is not answered")
+        one.world.lose_power("broker")
+        one.start_broker()
+        one.check_mqtt(one.log())
+
+
 @pytest.mark.parametrize("first", range(1, SEEDS, AT_ONCE))
 def test_stories(first):
     program = [sys.executable, Path(run.__file__), "--seeds", str(AT_ONCE), "--first", str(first)]

@@ -98,8 +98,15 @@ choose(struct world *w)
         for (uint32_t i = 0; i < w->n_tasks; i++) {
             const struct world_task *t = &w->tasks[i];
 
+            int64_t still_ns = w->processes[t->process].still_ns;
+
             if (t->state == TASK_FREE)
                 continue;
+            if (still_ns > w->now_ns) {
+                if (still_ns < soonest)
+                    soonest = still_ns;
+                continue;
+            }
             if (t->state == TASK_READY || t->until_ns <= w->now_ns ||
                 (t->state == TASK_POLLING && t->seen != w->events))
                 ready[n++] = (int)i;
@@ -163,7 +170,7 @@ world_forget(struct world *w, uint32_t ended)
     for (int i = 0; i < WORLD_TASKS; i++)
         if (w->tasks[i].process == ended)
             w->tasks[i].state = TASK_FREE;
-    w->processes[ended].state = PROCESS_NONE;
+    w->processes[ended] = (struct world_process){.state = PROCESS_NONE};
     w->events++;
 }
 
@@ -171,12 +178,13 @@ world_forget(struct world *w, uint32_t ended)
 static void
 pass(void)
 {
-    int next = choose(world);
+    int next = choose(world), error = errno;
 
     if (next != me) {
         hand_on(world, next);
         futex_wait_turn(&world->tasks[me].turn);
     }
+    errno = error;
     world->tasks[me].state = TASK_READY;
     world->tasks[me].until_ns = WORLD_NEVER;
 }
@@ -203,6 +211,13 @@ uint64_t
 key_of(const void *address)
 {
     return (uint64_t)(uintptr_t)address ^ (uint64_t)process << 48;
+}
+
+/* What the clock of the day is ahead of the steady one. */
+static int64_t
+day_offset(void)
+{
+    return world->offset_ns + world->now_ns / 1000000 * world->drift;
 }
 
 static void
@@ -685,8 +700,7 @@ pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
 
         /* The steady clock is far behind that of the day. */
         return wait_condition(condition, mutex,
-                              ns > world->offset_ns / 2 ? ns - world->offset_ns
-                                                        : ns);
+                              ns > day_offset() / 2 ? ns - day_offset() : ns);
     }
     if (!real)
         real = (__typeof__(real))newest("pthread_cond_timedwait");
@@ -750,7 +764,7 @@ clock_gettime(clockid_t clock, struct timespec *t)
     /* A loop that reads the clock until it goes on must end. */
     ns = world->now_ns += LOOK_NS;
     if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
-        ns += world->offset_ns;
+        ns += day_offset();
     *t = (struct timespec){ns / 1000000000, ns % 1000000000};
     return 0;
 }

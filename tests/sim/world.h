@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define WORLD_PORTS     65536 /* of the network; a socket of the disk is behind */
 #define WORLD_TASKS     512
 #define WORLD_LINKS     16384
 #define WORLD_PROCESSES 512
@@ -58,6 +59,7 @@ struct world_process {
     uint32_t state;
     uint32_t is_full; /* its disk */
     uint64_t failing; /* so many calls of fsync on, one fails; 0: none */
+    int64_t still_ns; /* it is suspended until then; steady clock */
 };
 
 struct world_event {
@@ -77,6 +79,7 @@ struct world {
     uint64_t random[2];
     int64_t now_ns;    /* of the steady clock */
     int64_t offset_ns; /* of the clock of the day: that and now_ns */
+    int64_t drift;     /* by which it is too fast, in millionths */
     int64_t limit_ns;
     uint64_t limit; /* of steps */
     uint64_t steps;

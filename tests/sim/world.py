@@ -14,7 +14,7 @@ from sim import disk
 from tidings_test import fork_server
 from tidings_test.process import LEASH
 
-TASKS, LINKS, PROCESSES, TRACE = 512, 16384, 512, 4096
+PORTS, TASKS, LINKS, PROCESSES, TRACE = 65536, 512, 16384, 512, 4096
 NEVER = 2**63 - 1
 RUNS = 1
 LIMIT, STILL, EXIT = 1, 2, 3
@@ -35,7 +35,7 @@ class Link(ctypes.Structure):
 
 
 class Process(ctypes.Structure):
-    _fields_ = [("state", u32), ("is_full", u32), ("failing", u64)]
+    _fields_ = [("state", u32), ("is_full", u32), ("failing", u64), ("still_ns", i64)]
 
 
 class Event(ctypes.Structure):
@@ -47,6 +47,7 @@ class Shared(ctypes.Structure):
         ("random", u64 * 2),
         ("now_ns", i64),
         ("offset_ns", i64),
+        ("drift", i64),
         ("limit_ns", i64),
         ("limit", u64),
         ("steps", u64),
@@ -230,7 +231,8 @@ class World:
     # Accidents
 
     def links(self, party):
-        return [x for x in self.shared.links[1 : self.shared.n_links + 1] if party.number in x.process and not x.is_cut]
+        found = self.shared.links[1 : self.shared.n_links + 1]
+        return [x for x in found if party.number in x.process and not x.is_cut and x.port < PORTS]
 
     def cut(self, party):
         """Resets all connections of a process."""
