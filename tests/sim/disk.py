@@ -98,7 +98,7 @@ class Disk:
                 os.rename(other, path)
                 if kept:
                     os.link(old, other)
-            elif op == UNLINK and kept:
+            elif op == UNLINK and kept and not os.path.lexists(path):  # a socket may be there
                 os.link(old, path)
             elif op == RMDIR:
                 os.mkdir(path)

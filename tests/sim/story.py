@@ -122,6 +122,7 @@ class Story(contextlib.AbstractContextManager):
         return self.world.start(name, [f"{self.programs}/{command}", *map(str, arguments)], disk, **others)
 
     def start_broker(self):
+        self.is_ending = False
         secure = ["--tls-cert", self.own / "cert.pem", "--tls-key", self.own / "cert-key.pem"] if self.is_secure else []
         mqtt = ["--mqtt", f"mqtt://127.0.0.1:{MQTT_PORT}"] if self.has_mqtt else []
         self.broker = self.start(
@@ -199,6 +200,7 @@ class Story(contextlib.AbstractContextManager):
             w.kill(self.broker)
         elif kind == "end":
             w.kill(self.broker, signal.SIGTERM)
+            self.is_ending = True
         elif kind == "power":
             if arguments[0] == "clients":
                 for i in list(self.followers):
@@ -309,14 +311,13 @@ class Story(contextlib.AbstractContextManager):
         """All accidents are over: everybody gets what there is."""
         w = self.world
         w.tell("ends the accidents")
+        for process in w.shared.processes:
+            process.is_full = process.failing = process.still_ns = 0
+        if self.is_ending:
+            self.wait(PATIENCE_S, lambda: self.broker.is_over, "the broker does not end")
+        w.run(seconds=1)
         if self.broker.is_over:
             self.start_broker()
-        else:
-            process = w.shared.processes[self.broker.number]
-            process.is_full = process.failing = 0
-            w.run(seconds=1)
-            if self.broker.is_over:
-                self.start_broker()
         parties = [each[0] for each in [*self.posts.values(), *self.backups]] + self.contents + self.errands + self.revocations
         self.wait(PATIENCE_S, lambda: all(p.is_over for p in parties), "somebody waits for ever")
         log = self.log()

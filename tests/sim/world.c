@@ -244,8 +244,7 @@ note(const char *what, int64_t number)
     hash_in((uint64_t)me);
 }
 
-/* Nobody loses the baton here: dlopen and pthread_once hold locks that are not
- * ours to try. */
+/* Nobody loses the baton here: dlopen holds a lock that is not ours to try. */
 static __thread int n_quiet;
 
 void
@@ -519,16 +518,26 @@ pthread_join(pthread_t thread, void **result)
     return real(thread, result);
 }
 
+/* As the C library has them. */
+enum { ONCE_BEGUN = 1, ONCE_DONE };
+
 EXPORT int
 pthread_once(pthread_once_t *once, void (*fn)(void))
 {
-    int rc;
     REAL(pthread_once);
 
-    n_quiet++;
-    rc = real(once, fn);
-    n_quiet--;
-    return rc;
+    if (!is_inside())
+        return real(once, fn);
+    while (*once != ONCE_DONE)
+        if (*once == PTHREAD_ONCE_INIT) {
+            *once = ONCE_BEGUN;
+            fn();
+            *once = ONCE_DONE;
+            wake(key_of(once), true);
+        } else {
+            wait_for(key_of(once), WORLD_NEVER);
+        }
+    return 0;
 }
 
 EXPORT void *
