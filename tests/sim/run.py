@@ -80,17 +80,20 @@ def run_many(options):
     seeds = range(options.first, options.first + options.seeds)
     give_up = time.monotonic() + options.minutes * 60
     n = n_steps = n_failed = 0
+    longest = (0, 0)  # steps, seed
     with multiprocessing.Pool(options.jobs, begin_worker, (multiprocessing.Value("i", 0),)) as pool:
         for seed, broken, _, steps in pool.imap_unordered(tell_for_pool, [(options, seed) for seed in seeds]):
             n += 1
             n_steps += steps
+            longest = max(longest, (steps, seed))
             if broken:
                 n_failed += 1
                 print(f"seed {seed}: {broken}", flush=True)
             if time.monotonic() > give_up:
                 pool.terminate()
                 break
-    print(f"{n} stories, {n_steps} steps, {n_failed} failed" + (f"; {len(seeds) - n} not told: no time" if n < len(seeds) else ""))
+    late = f"; {len(seeds) - n} not told: no time" if n < len(seeds) else ""
+    print(f"{n} stories, {n_steps} steps, {n_failed} failed{late}; the longest is {longest[1]}, of {longest[0]} steps")
     return 1 if n_failed or n < len(seeds) else 0
 
 

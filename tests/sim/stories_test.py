@@ -63,6 +63,6 @@ def test_stories(first):
 def test_the_plan_of_a_seed_has_each_kind_of_act():
     kinds = {act[0] for seed in range(1, SEEDS + 1) for act in story.plan(seed)}
     assert kinds == {
-        "backup", "clock", "crash", "cut", "drift", "end", "failing", "file", "follow", "full", "harvest", "mirror", "post", "power",
+        "backup", "clock", "crash", "cut", "drift", "end", "failing", "file", "follow", "full", "harvest", "lie", "mirror", "post", "power",
         "revoke", "rotate", "silence", "suspend", "token", "verify", "wait",
     }  # fmt: skip

@@ -16,15 +16,18 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from sim import liar
 from sim.world import SECOND, START_S, STILL, Hangs, World
 
 PORT = 8787
 MQTT_PORT = 1883
+LIAR_PORT = 8700
 FOLLOWERS = [
     ("--transport", "websocket", "--key", "key"),
     ("--transport", "events"),
@@ -32,6 +35,7 @@ FOLLOWERS = [
     ("--transport", "poll", "--poll", 2),
     ("--callback-listen", "127.0.0.1:9000"),  # WebSub
 ]
+PROVERS = 3  # the first followers compare each line with what the broker has hashed: nobody can lie to them
 POSTERS = 2  # tokens that may post; the first one may be revoked
 PATIENCE_S = 900  # of the world's clock: what has not come by then never comes
 SIZES = [1, 1, 1, 3, 3, 20, 60, 500]  # of posts; the entries of the largest are in a segment at first
@@ -49,11 +53,13 @@ def plan(seed):
     dice = random.Random(f"acts {seed}")
     cast = dice.sample(range(len(FOLLOWERS)), dice.choice([1, 1, 2, 2, 3, 5]))
     acts = [("follow", i, dice.randint(0, 400)) for i in cast]
-    has = {kind: dice.random() < 0.4 for kind in ("harvest", "file", "backup")}
+    has = {kind: dice.random() < 0.4 for kind in ("harvest", "file", "backup", "lie")}
+    provers = [i for i in cast if i < PROVERS]
+    has["lie"] &= bool(provers)
     weights = {
         "post": 40, "crash": 6, "end": 4, "power": 8, "follow": 10, "rotate": 8, "cut": 4, "silence": 3, "full": 3, "failing": 3,
         "wait": 8, "clock": 2, "drift": 1, "suspend": 3, "verify": 2, "revoke": 3, "token": 1, "harvest": 6, "file": 20, "mirror": 6,
-        "backup": 6,
+        "backup": 6, "lie": 8,
     }  # fmt: skip
     kinds = [kind for kind in weights if has.get("file" if kind == "mirror" else kind, True)]
     n_posts = 0
@@ -67,6 +73,7 @@ def plan(seed):
                 "file": lambda: (kind, n_posts, dice.randint(1, FILES), dice.choice(["updated", "updated", "deleted"]), steps),
                 "power": lambda: (kind, dice.choice(["broker", "broker", "clients"]), steps),
                 "follow": lambda: (kind, dice.choice(cast), steps),
+                "lie": lambda: (kind, dice.choice(provers), steps),
                 "cut": lambda: (kind, dice.choice(cast), steps),
                 "silence": lambda: (kind, dice.choice(cast), steps),
                 "suspend": lambda: (kind, dice.choice(["broker", *cast]), dice.choice([1, 8, 40, 120]), steps),
@@ -95,7 +102,8 @@ class Story(contextlib.AbstractContextManager):
         base = f"{'https' if self.is_secure else 'http'}://127.0.0.1:{PORT}"
         self.set, self.files, self.copy, self.tokens = (f"{base}/{name}" for name in ("sets/s", "sets/files", "sets/copy", "tokens"))
         self.broker = None
-        self.hearer = self.mirror = None
+        self.hearer = self.mirror = self.liar = None
+        self.lied_to = set()  # followers that read from the liar
         self.cast = []
         self.contents = []  # who posted resources with their bytes, which the broker serves
         self.backups = []  # (party, entries that were acknowledged before it)
@@ -138,13 +146,15 @@ class Story(contextlib.AbstractContextManager):
         """A repeat of the command adds nothing."""
         return self.start_reader(f"post{number}", "publish", *arguments, "--key", number, "--retry", 300)
 
-    def start_follower(self, i):
+    def start_follower(self, i, url=None):
+        self.lied_to.discard(i)
         self.followers[i] = self.start_reader(
-            f"follower{i}", "follow", self.set, "--from-start", "--state", f"state{i}", "--verbose", *FOLLOWERS[i]
+            f"follower{i}", "follow", url or self.set, "--from-start", "--state", f"state{i}", "--verbose", *FOLLOWERS[i]
         )
 
     def stop_follower(self, i):
         party = self.followers.pop(i)
+        self.lied_to.discard(i)
         self.world.kill(party)
         self.outputs[i].append(party.output())
 
@@ -160,15 +170,21 @@ class Story(contextlib.AbstractContextManager):
             self.world.kill(self.mirror)
         self.mirror = self.start_reader("mirror", "sync", self.files, "mirror", "--no-progress", "--verbose", *how)
 
+    def lying_url(self):
+        if not self.liar:
+            program = [sys.executable, "-S", liar.__file__, self.world.dice.getrandbits(32), LIAR_PORT, PORT]
+            self.liar = self.world.start("liar", program, "elsewhere", env={"PYTHONHASHSEED": "0"})
+        return self.set.replace(f":{PORT}/", f":{LIAR_PORT}/")
+
     def start_mqtt(self):
         """Mosquitto, and a client that hears what the bridge publishes; both live as long as the story."""
-        path = self.world.disk("mqtt").folder / "mosquitto.conf"
+        path = self.world.disk("elsewhere").folder / "mosquitto.conf"
         path.write_text(f"listener {MQTT_PORT} 127.0.0.1\nallow_anonymous true\nuser root\n")
-        server = self.world.start("mosquitto", ["/usr/sbin/mosquitto", "-c", path], "mqtt")
+        server = self.world.start("mosquitto", ["/usr/sbin/mosquitto", "-c", path], "elsewhere")
         self.wait(PATIENCE_S, lambda: " running" in server.errors(), "Mosquitto does not begin")
         topic = ["-q", 1, "-t", "tidings/s/notifications", "-c", "-i", "hearer"]
         command = ["/usr/bin/mosquitto_sub", "-h", "127.0.0.1", "-p", MQTT_PORT, *topic]
-        self.hearer = self.world.start("hearer", command, "mqtt")
+        self.hearer = self.world.start("hearer", command, "elsewhere")
 
     # Acts
 
@@ -206,10 +222,14 @@ class Story(contextlib.AbstractContextManager):
                 for i in list(self.followers):
                     self.stop_follower(i)
             w.lose_power(arguments[0])
-        elif kind == "follow":
+        elif kind in ("follow", "lie"):
             if arguments[0] in self.followers:
                 self.stop_follower(arguments[0])
-            self.start_follower(arguments[0])
+            if kind == "lie" and not self.is_secure:
+                self.start_follower(arguments[0], self.lying_url())
+                self.lied_to.add(arguments[0])
+            else:
+                self.start_follower(arguments[0])
         elif kind == "harvest":
             self.start_harvester("--every", 5)
         elif kind == "rotate":
@@ -265,6 +285,8 @@ class Story(contextlib.AbstractContextManager):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             if self.closed.setdefault(path.name, digest) != digest:
                 raise Broken(f"the closed list {path.name} has changed")
+        for i in [i for i in self.lied_to if self.followers[i].status in (1, 4)]:
+            self.stop_follower(i)  # it has noticed
         for party in [*self.followers.values(), self.harvester, self.mirror]:
             if party and party.is_over and party.status != -9:
                 raise Broken(f"{party.name} has ended with {party.status}: {party.errors()[-1500:]}")
@@ -324,6 +346,8 @@ class Story(contextlib.AbstractContextManager):
         self.wait(PATIENCE_S, lambda: all(p.is_over for p in parties), "somebody waits for ever")
         log = self.log()
         self.watch()
+        for i in list(self.lied_to):
+            self.stop_follower(i)
         for i in self.cast:
             if i not in self.followers:
                 self.start_follower(i)
@@ -455,13 +479,13 @@ class Story(contextlib.AbstractContextManager):
 
 
 def make_certificate(folder):
-    """Of the days of the world."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    """Of the days of the world. Signatures of this kind have one length: others would make a seed's story another one each time."""
+    key = ed25519.Ed25519PrivateKey.generate()
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker")])
     begin = datetime.datetime.fromtimestamp(START_S, datetime.timezone.utc) - datetime.timedelta(days=1)
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, begin + datetime.timedelta(days=1000))
     address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    signed = builder.add_extension(address, False).sign(key, hashes.SHA256())
+    signed = builder.add_extension(address, False).sign(key, None)
     pem, form, open_key = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     (folder / "cert.pem").write_bytes(signed.public_bytes(pem))
     (folder / "cert-key.pem").write_bytes(key.private_bytes(pem, form, open_key))

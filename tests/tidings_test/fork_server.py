@@ -49,7 +49,8 @@ class _Server:
     def __init__(self, leash, program):
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_MAX)
-        own = {"LD_PRELOAD": LIBRARY, "TIDINGS_FORK_SERVER": str(theirs.fileno())}
+        # Symbols are looked up once, not in each fork.
+        own = {"LD_PRELOAD": LIBRARY, "LD_BIND_NOW": "1", "TIDINGS_FORK_SERVER": str(theirs.fileno())}
         with theirs:
             self._popen = subprocess.Popen(
                 [*leash, program],
