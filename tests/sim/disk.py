@@ -106,10 +106,15 @@ class Disk:
 
 
 def without_synced(names, folder):
-    """A file that came from another folder is here then, and its former name was."""
-    came = [x for x in names if x[0][0] == RENAME and os.path.dirname(x[0][6]) == folder]
-    former = {record[5] for record, _ in came}
-    return [x for x in names if not x[1] <= {folder} and x not in came and x[0][5] not in former]
+    """A file that came from another folder is here then, and all its former names were."""
+    left, former = [], set()
+    for record, folders in reversed(names):
+        path, other = record[5], record[6]
+        if folders <= {folder} or folder == os.path.dirname(other) or (other or path) in former:
+            former |= {path} if other else set()
+        else:
+            left.append((record, folders))
+    return left[::-1]
 
 
 def lose_writes(path, changes, dice):

@@ -108,7 +108,8 @@ port_of(const struct fd *f, int side)
 }
 
 /* The name of a listener: a socket of the file system keeps its own. Returns its
- * port; those of the file system are behind all others. */
+ * port; those of the file system are behind all others, by their last name, for
+ * the folder is another one in each run. */
 static unsigned
 name_of(const struct sockaddr *address, socklen_t *size,
         struct sockaddr_un *name)
@@ -118,7 +119,7 @@ name_of(const struct sockaddr *address, socklen_t *size,
     if (address->sa_family == AF_UNIX) {
         memcpy(name, address, *size);
         for (const char *c = name->sun_path; *c; c++)
-            port = port * 31 + (unsigned char)*c;
+            port = *c == '/' ? 0 : port * 31 + (unsigned char)*c;
         return WORLD_PORTS + port % WORLD_PORTS;
     }
     port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
