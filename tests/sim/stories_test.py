@@ -18,8 +18,14 @@ def place():
         yield found
 
 
-def test_a_seed_tells_the_same_story_twice(place):
-    assert run.tell(place, 4) == run.tell(place, 4)
+@pytest.mark.parametrize("seed", (8, 12, 31, 40))  # with each kind of party
+def test_a_seed_tells_the_same_story_twice(place, seed):
+    assert run.tell(place, seed) == run.tell(place, seed)
+
+
+def test_a_seed_tells_the_same_story_elsewhere(place):
+    with run.place() as another:
+        assert run.tell(another, 40) == run.tell(place, 40)
 
 
 def test_a_broker_that_dies_at_any_step_of_a_handshake(place):
