@@ -18,7 +18,7 @@ def place():
         yield found
 
 
-@pytest.mark.parametrize("seed", (8, 12, 31, 40))  # with each kind of party
+@pytest.mark.parametrize("seed", (8, 40))  # with TLS and a mirror, with Mosquitto and a token
 def test_a_seed_tells_the_same_story_twice(place, seed):
     assert run.tell(place, seed) == run.tell(place, seed)
 

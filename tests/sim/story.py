@@ -173,7 +173,9 @@ class Story(contextlib.AbstractContextManager):
     def lying_url(self):
         if not self.liar:
             program = [sys.executable, "-S", liar.__file__, self.world.dice.getrandbits(32), LIAR_PORT, PORT]
-            self.liar = self.world.start("liar", program, "elsewhere", env={"PYTHONHASHSEED": "0"})
+            # What Python keeps of a first start would make the second one another story.
+            same = {"PYTHONHASHSEED": "0", "PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": "1"}
+            self.liar = self.world.start("liar", program, "elsewhere", env=same)
         return self.set.replace(f":{PORT}/", f":{LIAR_PORT}/")
 
     def start_mqtt(self):
