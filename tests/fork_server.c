@@ -212,8 +212,7 @@ __libc_start_main(main_fn *program, int argc, char **argv, hook_fn *init,
     if (server) {
         argc = serve(atoi(server));
         argv = words;
-        loader_fini =
-            NULL; /* destructors of 60 libraries: a third of a start */
+        loader_fini = NULL; /* it runs the destructors of libraries */
     }
     return start(program, argc, argv, init, fini, loader_fini, stack_end);
 }

@@ -35,8 +35,8 @@ void checkpoints_init(struct checkpoints *checkpoints,
 /* As chore.needs. */
 bool checkpoints_need(struct set *set, const struct list_info *list);
 
-/* The size of the checkpoint of the closed lists that is beside them, if it is
- * of this epoch; 0: none is. May block. */
+/* Returns the size of the file `checkpoint` beside the closed lists; 0: there is
+ * no such file of this epoch. May block. */
 uint64_t checkpoint_of_lists(struct set *set, const struct head *head);
 
 /* How many entries of this epoch the key has signed, as far as files beside the

@@ -61,7 +61,8 @@ callback_tables_order(struct list *of_topic)
         while (at != node && id_at(at) < id_at(node))
             at = at->next;
         if (at == node)
-            return;         /* the rest is behind all */
+            return; /* the rest is behind all */
+
         list_put(at, node); /* before `at` */
     }
 }

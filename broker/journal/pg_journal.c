@@ -81,9 +81,9 @@
  * turn if its line needs longer. */
 #define STAMP_US 30000000
 
-/* Whoever gives records up leaves this note, which goes in the turn whose record
- * begins the epochs. No other record is added meanwhile, by a broker that has
- * not seen the note: its append fails, and its next turn looks. */
+/* A command or a broker that gives records up leaves this note. The turn whose
+ * record begins the epochs deletes it. Until then no broker adds a record: its
+ * append fails, and its next turn looks for the note. */
 #define EPOCHS "FROM tidings_notes WHERE stream = '" PG_EPOCHS "'"
 
 /* Adds a record within a turn, or without one if no broker has the turn: that

@@ -35,7 +35,7 @@
 #define PORT_FIRST 20000 /* of those that connect */
 
 static struct fd fds[FDS];
-static int epoll_end; /* behind the last one that is an epoll */
+static int epoll_end; /* one more than the largest descriptor of an epoll */
 
 struct fd *
 fd_of(int fd)
@@ -560,8 +560,9 @@ static int look_at_rows(const struct fd *e, int first,
                         struct epoll_event *events, int max, int64_t *until_ns,
                         uint64_t *interest);
 
-/* What poll would return; lowers *until_ns to the moment at which bytes that are
- * under way can be read, and adds to *interest what may change it. */
+/* Polls the descriptors; returns how many are ready. Lowers *until_ns to the
+ * moment at which a reader can read the next bytes. Adds the bits of all
+ * descriptors to *interest. */
 static int
 look(struct pollfd *all, nfds_t n, int64_t *until_ns, uint64_t *interest)
 {

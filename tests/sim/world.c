@@ -97,7 +97,6 @@ choose(struct world *w)
             return -1;
         for (uint32_t i = 0; i < w->n_tasks; i++) {
             const struct world_task *t = &w->tasks[i];
-
             int64_t still_ns = w->processes[t->process].still_ns;
 
             if (t->state == TASK_FREE)

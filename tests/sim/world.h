@@ -79,7 +79,7 @@ struct world {
     uint64_t random[2];
     int64_t now_ns;    /* of the steady clock */
     int64_t offset_ns; /* of the clock of the day: that and now_ns */
-    int64_t drift;     /* by which it is too fast, in millionths */
+    int64_t drift;     /* the day gains so many millionths */
     int64_t limit_ns;
     uint64_t limit; /* of steps */
     uint64_t steps;
